@@ -13,7 +13,7 @@ TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-$(READY): requirements.lock pyproject.toml tests/benchmarks/peers.txt
+$(READY): requirements.lock pyproject.toml benchmarks/peers.txt
 	@command -v python3 >/dev/null || { echo "python3 is missing: install Python 3.11, 3.12 or 3.13"; exit 2; }
 	@python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "Python 3.11, 3.12 or 3.13 is needed, python3 is $$(python3 -V)"; exit 2; }
 	@echo "setting up .venv"
@@ -21,7 +21,7 @@ $(READY): requirements.lock pyproject.toml tests/benchmarks/peers.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check uv
 	@if [ -n "$(TORCH)" ]; then $(UV) pip install --python $(PY) --compile-bytecode $(TORCH) -c requirements.lock -e '.[book,test]'; \
 	 else $(UV) pip install --quiet --compile-bytecode --python $(PY) -r requirements.lock && $(UV) pip install --python $(PY) --quiet --no-deps -e .; fi
-	@$(UV) pip install --python $(PY) --quiet --no-deps -r tests/benchmarks/peers.txt
+	@$(UV) pip install --python $(PY) --quiet --no-deps -r benchmarks/peers.txt
 	@touch $@
 
 book: $(READY) ## compute what is missing and render the book (SCALE=quick)
@@ -50,10 +50,10 @@ run: $(READY) ## only compute the runs (SCALE=quick)
 	@$(PY) -m classwise run --scale $(SCALE)
 
 bench: $(READY) ## how fast the attacks are beside those of other packages: build/bench.json
-	@$(PY) -m tests.benchmarks.bench
+	@$(PY) -m benchmarks.bench
 
 converged: $(READY) ## train all networks with twice the epochs too, and record both (SCALE=quick)
-	@$(PY) -m tests.benchmarks.convergence --scale $(SCALE)
+	@$(PY) -m benchmarks.convergence --scale $(SCALE)
 
 picture: $(READY) ## draw the picture of README from the recorded results
 	@$(PY) -m tests.picture

@@ -6,6 +6,7 @@ claim does not use (to other images, attacks and temperatures) say the opposite 
 
 from itertools import product
 
+import mocks
 import numpy as np
 import xarray as xr
 
@@ -13,6 +14,7 @@ from classwise.core.datasets import known_classes
 from classwise.papers import registry
 from classwise.papers.claims import Verdict
 from classwise.papers.judging import Bootstrap
+from classwise.stats import features
 
 ALONG = ("defence", "attack")
 CLASS = np.arange(10)
@@ -62,6 +64,15 @@ def outcomes_with(tables, sharp=None, along=ALONG, times=1):
     marks = {"vulnerable": CLASS == 3, "partner": CLASS == 5, "background": CLASS // 2}
     coords = dict(zip(along, axes, strict=True)) | {name: ("predicted", mark) for name, mark in marks.items()}
     return xr.Dataset(data, coords | {"predicted": DIGITS}, {"scale": "quick"})
+
+
+def with_features(outcomes, values, blocks, along="defence"):
+    """Return outcomes with sums of features of clean images, from those of each network (image, feature), by its name."""
+    truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values
+    block = features.blocks_of(truth, np.arange(len(truth)), blocks)
+    sums = [mocks.feature_sums(some, truth, block, DIGITS) for some in values.values()]
+    parts = [one.expand_dims({along: [name], "attack": ["clean"]}) for name, one in zip(values, sums, strict=True)]
+    return features.with_blocks(outcomes, xr.concat(parts, along))
 
 
 def under(*defences, attacks=("pgd-20",), table=60):

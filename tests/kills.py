@@ -1,103 +1,169 @@
-"""Kill -9 at random moments, again and again: `python -m tests.kills` reports whether the results are those of an unbroken run.
+"""Crashes: operations that are killed, interrupted or find the disk full at a change of a file, and what they leave.
 
-Each operation runs in a process that prints a line when it begins, is killed at a random moment, and is started again on what it
-left. In the end its files are compared with those of one that was not killed, all but times and dates.
+Python reports each change of a file to an audit hook before it happens; there the injury is done. `python -m tests.kills` reads
+lines [operation, data folder, number of the change] and kills each operation in a process of its own.
 """
 
-import argparse
+import errno
 import hashlib
 import json
 import os
-import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
 from classwise import runs
+from classwise.__main__ import record_runs
 from classwise.book import notebooks
 from classwise.core import netcdf
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
-from classwise.runs.compute import resume
-from classwise.runs.record import archive
-from classwise.runs.schedule import pool
+from classwise.defences.averaging import AVERAGINGS, FAWA
+from classwise.runs.compute import evaluate, rebuild, resume
+from classwise.runs.compute import train as training
+from classwise.runs.record import archive, queue
 
-# A process prints this line when all is imported.
-BEGUN = "begun"
-# What a process that is killed while it writes a file leaves for good, as `files.write` says.
-WRITING = re.compile(r"\.[0-9a-f]{16}\.part")
-# A notebook whose only cell trains and evaluates a run in workers of its kernel.
-NOTEBOOK = """import classwise
-from classwise import runs
-from classwise.core.spec import Evaluation, Spec
-spec = Spec.from_json({spec!r})
-runs.outcomes([spec], [Evaluation(attack="fgsm")]).truth.size"""
+SPEC = Spec(
+    dataset="digits", eps="0.2", width=4, epochs=2, attack="pgd-10", attack_options={"steps": 1}, classes=("3", "8"), measure=9
+)
+OTHER = replace(SPEC, seed=1)
+PGD = Evaluation(attack="pgd-10", options={"steps": 1}, batch=30)
+# Trainings that carry most from epoch to epoch: settings of the classes, averages of the weights, the best epoch, the last two.
+CALIBRATED = replace(SPEC, defence="trades-cfa", options={"threshold": 0.0, "average_from": 0.0}, augment="crop-flip")
+AVERAGED = replace(SPEC, defence="trades-ccm", averages=("ema", "fawa"), select="pgd-10", augment="crop-flip", keep_last=2)
+REBUILT = replace(SPEC, defence="standard", rebuilt="features", images_by="pgd-at", train_per_class=6)
+QUEUE = """
+evaluations.pgd = [{attack = "pgd-10", options = {steps = 1}}]
+[[entry]]
+why = "a test"
+seeds = [0]
+defences = ["pgd-at"]
+evaluations = ["pgd"]
+weights = true
+[entry.run]
+dataset = "digits"
+eps = "0.2"
+width = 4
+epochs = 2
+classes = ["3", "8"]
+"""
 
 
-SPEC = Spec(dataset="digits", eps="0.2", width=4, epochs=12, attack="pgd-10", attack_options={"steps": 2})
-TRAINED, EVALUATED = replace(SPEC, defence="trades"), replace(SPEC, epochs=2)
-PACKED = [replace(SPEC, epochs=1, seed=seed) for seed in range(6)]
-SEARCH = Evaluation(attack="square", options={"queries": 200}, batch=20)
-
-
-def train(*specs: Spec) -> None:
+def train(*specs: Spec, repair: bool = False) -> None:
     """Train runs."""
-    pool.ensure_runs([(spec, []) for spec in specs], workers=1)
+    for spec in specs:
+        training.train(spec, repair=repair)
+
+
+def attack(repair: bool = False) -> None:
+    """Evaluate a trained run."""
+    evaluate.evaluate_run(SPEC, PGD.resolved_for(SPEC), repair=repair)
 
 
 def pack() -> None:
     """Pack runs into an archive, unless there is one."""
     if not archive.contents(data_folder() / "out"):
-        archive.pack([(spec, []) for spec in PACKED], data_folder() / "out", weights="full")
+        archive.pack([(SPEC, []), (OTHER, [])], data_folder() / "out", weights="full")
 
 
 def pack_alone() -> None:
     """Train and pack runs, and keep the archive alone."""
-    train(*PACKED)
+    train(SPEC, OTHER)
     pack()
     shutil.rmtree(data_folder() / "runs")
 
 
-def write_notebook() -> None:
-    """Write the notebook of a page."""
-    source = NOTEBOOK.format(spec=replace(SPEC, epochs=8).json())
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source, id="cell-00")])
+def write_sources() -> None:
+    """Write a queue, and the notebook of a page."""
+    data_folder().mkdir()
+    (data_folder() / "queue.toml").write_text(QUEUE)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("6 * 7", id="cell-00")])
     nbformat.write(notebook, data_folder() / "source.ipynb")
 
 
-def execute_page() -> None:
-    """Execute the notebook of a page, which computes what it shows."""
+def file() -> None:
+    """Train and evaluate the run of a queue, and file it with its weights."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue, "default", lambda scale: data_folder() / "queue.toml")
+        record_runs(scale="quick", budget="9m", workers=1)
+
+
+def page() -> None:
+    """Execute a notebook."""
     place = data_folder()
-    notebooks.execute(place / "source.ipynb", place / "page.ipynb", {}, place / "failed.ipynb")
+    notebooks.execute(place / "source.ipynb", place / "page.ipynb", {}, place.parent / "failed.ipynb")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What is killed: what it needs, what it does, and in how many parts its time is cut for the moments of the kills."""
+    """What it needs and what it does; `repair`: the same, on files of which some may be damaged."""
 
     prepare: Callable[[], object]
     act: Callable[[], object]
-    parts: int = 1
+    repair: Callable[[], object] | None = None
 
 
 OPERATIONS = {
-    "training": Operation(train, lambda: train(TRAINED), parts=3),
-    "evaluation": Operation(lambda: train(EVALUATED), lambda: runs.outcomes([EVALUATED], [SEARCH]), parts=2),
-    "packing": Operation(lambda: train(*PACKED), pack),
-    "importing": Operation(pack_alone, lambda: archive.unpack(data_folder() / "out" / "recorded-1.tar")),
-    "page": Operation(write_notebook, execute_page, parts=2),
+    "train": Operation(write_sources, *[partial(train, CALIBRATED, AVERAGED, repair=repair) for repair in (False, True)]),
+    "rebuild": Operation(lambda: train(REBUILT.image_source), *[partial(train, REBUILT, repair=one) for one in (False, True)]),
+    "evaluate": Operation(lambda: train(SPEC), attack, partial(attack, repair=True)),
+    "examples": Operation(lambda: train(SPEC), *[lambda: runs.examples(SPEC, PGD, per_class=1)] * 2),
+    "pack": Operation(lambda: train(SPEC, OTHER), pack),
+    "import": Operation(pack_alone, lambda: archive.unpack(data_folder() / "out" / "recorded-1.tar")),
+    "file": Operation(write_sources, file),
+    "page": Operation(write_sources, page),
 }
+
+
+def kill(event: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def interrupt(event: str) -> None:
+    raise KeyboardInterrupt
+
+
+def fill(event: str) -> None:
+    if event not in ("os.remove", "os.rmdir"):  # which need no space
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+INJURIES = {"killed": kill, "interrupted": interrupt, "disk full": fill}
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
+# What is called with the event and the path of each change of a file, before it happens; None: nothing.
+watch: Callable[[str, str], None] | None = None
+
+
+def audit(event: str, given: tuple[object, ...]) -> None:
+    """Call `watch` for a change below the data folder, but for locks."""
+    if watch is not None and (event in CHANGES or (event == "open" and int(str(given[2])) & (os.O_WRONLY | os.O_RDWR))):
+        path = str(given[0])
+        if path.startswith(os.environ["CLASSWISE_DATA"]) and not path.endswith(".lock"):
+            watch(event, path)
+
+
+sys.addaudithook(audit)  # for good
+
+
+@contextmanager
+def watched(by: Callable[[str, str], None]) -> Iterator[None]:
+    """Call a function for each change of a file."""
+    global watch
+    watch = by
+    try:
+        yield
+    finally:
+        watch = None
 
 
 @contextmanager
@@ -105,19 +171,38 @@ def on(data: Path) -> Iterator[None]:
     """Work on a data folder, and keep each epoch and each batch, not only those of every minute."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLASSWISE_DATA", str(data))
+        patch.setattr(rebuild, "BATCH", 6)
+        patch.setitem(AVERAGINGS, "fawa", FAWA(threshold=0.0))
         patch.setattr(resume, "SAVE_AFTER", 0.0)
         yield
 
 
-def start(name: str, data: Path) -> subprocess.Popen[str]:
-    """Start an operation on a data folder; return its process when it begins."""
-    command = [sys.executable, "-m", "tests.kills", "--child", str(data), name]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.strip() == BEGUN:
-            break
-    return process
+def changes(name: str, data: Path) -> int:
+    """Do an operation on a data folder; return how many changes of files it made."""
+    seen: list[str] = []
+    with on(data), watched(lambda event, path: seen.append(event)):
+        OPERATIONS[name].act()
+    return len(seen)
+
+
+def injure(name: str, data: Path, injury: str, step: int) -> bool:
+    """Begin an operation and injure it at the change with this number, from 1; return whether it came to that."""
+    left = [step]
+
+    def count(event: str, path: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            if event == "open":  # it happens while the file is written
+                Path(path).write_bytes(b"half")
+            INJURIES[injury](event)
+
+    with on(data), watched(count), suppress(KeyboardInterrupt, OSError, RuntimeError):
+        OPERATIONS[name].act()
+    return left[0] <= 0
+
+
+# What a process that is killed while it writes a file leaves for good, as `files.write` says.
+WRITING = re.compile(r"\.[0-9a-f]{16}\.part")
 
 
 def contents(data: Path) -> dict[str, str]:
@@ -139,87 +224,23 @@ def contents(data: Path) -> dict[str, str]:
 
 
 def unfinished(data: Path) -> list[str]:
-    """Return what is neither a result nor `WRITING`: parts of files, unpacked archives."""
+    """Return what is neither a result nor `WRITING`: parts of files, unpacked archives, runs and damaged files set aside.
+
+    Not the batches of an evaluation whose outcomes are there: a process that is killed before it removes them leaves them.
+    """
     marks = (".import-", ".pack-")
-    paths = (path.relative_to(data) for path in sorted(data.rglob("*")) if not WRITING.fullmatch(path.name))
-    return [str(path) for path in paths if ".part" in path.suffixes or path.name.startswith(marks)]
-
-
-@dataclass
-class Report:
-    """How an operation fared: kills, processes that ended before their kill, comparisons, what they compared and what was wrong.
-
-    results: the number of files of the unbroken process. different: the files that differed. unfinished: what was left in the
-    end.
-    """
-
-    kills: int = 0
-    ended: int = 0
-    compared: int = 0
-    results: int = 0
-    different: list[str] = field(default_factory=list)
-    unfinished: list[str] = field(default_factory=list)
-
-
-def survive(name: str, kills: int, place: Path, seed: str = "0") -> Report:
-    """Kill an operation at random moments, restart it each time, and compare what it leaves with that of an unbroken one.
-
-    What is not killed runs in this process. The moments follow from `seed` and the name of the operation.
-    """
-    operation, report, chance = OPERATIONS[name], Report(), random.Random(f"{seed} {name}")
-    prepared, unbroken = place / "prepared", place / "unbroken"
-    prepared.mkdir(parents=True)
-    with on(prepared):
-        operation.prepare()
-    shutil.copytree(prepared, unbroken)
-    began = time.perf_counter()
-    with on(unbroken):
-        operation.act()
-    longest, expected = (time.perf_counter() - began) / operation.parts, contents(unbroken)
-    report.results = len(set(expected) - set(contents(prepared)))
-    while report.kills < kills:
-        data, ended = place / f"killed-{report.compared}", False
-        shutil.copytree(prepared, data)
-        while report.kills < kills and not ended:
-            process = start(name, data)
-            try:
-                ended = process.wait(chance.uniform(0.0, longest)) == 0
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
-                report.kills += 1
-            process.communicate()
-            if process.returncode not in (0, -signal.SIGKILL):
-                raise RuntimeError(f"{process.args} ended with {process.returncode}")
-        report.ended += ended
-        with on(data):
-            operation.act()
-        report.compared += 1
-        report.unfinished += unfinished(data)
-        report.different += sorted({name for name, _ in set(contents(data).items()) ^ set(expected.items())})
-    return report
-
-
-def main() -> None:
-    """Kill each operation and print a line for it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=40, help="kills of each operation")
-    parser.add_argument("--seed", default="0", help="of the moments")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("operations", nargs="*", metavar="operation", help=f"of {', '.join(OPERATIONS)}; by default all")
-    given = parser.parse_args()
-    if given.child:
-        with on(given.child):
-            print(BEGUN, flush=True)
-            OPERATIONS[given.operations[0]].act()
-        return
-    for name in given.operations or OPERATIONS:
-        with tempfile.TemporaryDirectory() as place:
-            report = survive(name, given.kills, Path(place), given.seed)
-        counts = f"{report.kills} kills, {report.ended} processes ended before theirs"
-        print(f"{name}: {counts}; compared {report.compared} times: {report.different or 'no difference'}", flush=True)
-        if report.unfinished:
-            print(f"{name}: left {report.unfinished}", flush=True)
+    paths = [path for path in sorted(data.rglob("*")) if not WRITING.fullmatch(path.name)]
+    paths = [path for path in paths if path.suffix != ".part" or not path.with_suffix(".nc").exists()]
+    left = [path for path in paths if {".part", ".replaced", ".damaged"} & set(path.suffixes) or path.name.startswith(marks)]
+    return [str(path.relative_to(data)) for path in left]
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        operation, folder, change = json.loads(line)
+        if (child := os.fork()) == 0:
+            os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+            injure(operation, Path(folder), "killed", change)
+            os._exit(1)
+        print(os.waitpid(child, 0)[1], flush=True)

@@ -8,17 +8,19 @@ commit. golden/verdicts.json holds the verdicts of commit ca80f6b on the runs of
 import json
 import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from classwise import runs
+from classwise import defences, runs
 from classwise.__main__ import app
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry, scales
 from classwise.papers.claims import VERDICTS, Verdict
+from classwise.papers.sections import Request
 from classwise.runs import store
 from classwise.runs.record import archive
 from classwise.runs.schedule import plan
@@ -35,15 +37,29 @@ ATTRIBUTES |= {"version"}
 ARCHIVE = GOLDEN / "recorded-ca80f6b.tar"
 
 
+def parts(name: str, request: Request) -> Iterator[tuple[str, Request]]:
+    """Return a request and those of its parts, by "section | part | part"."""
+    yield name, request
+    for part, inner in request.parts.items():
+        yield from parts(f"{name} | {part}", inner)
+
+
 def requested() -> dict[str, list[list[str]]]:
-    """Return by "scale section" the ids of the runs and of the evaluations that it asks for."""
+    """Return by "scale section | part" the ids of the runs and of the evaluations that it requests."""
     result = {}
     for scale in scales.SCALES:
         for section in registry.SECTIONS:
-            pairs = registry.request(section, scale).pairs
-            specs = {spec.id for spec, _ in pairs}
-            result[f"{scale} {section}"] = [sorted(specs), sorted({one.id for _, some in pairs for one in some})]
+            for name, part in parts(f"{scale} {section}", registry.request(section, scale)):
+                evaluations = {one.id for spec in part.specs for one in part.evaluations_of(spec)}
+                result[name] = [sorted({spec.id for spec in part.specs}), sorted(evaluations)]
     return result
+
+
+def recipes() -> dict[str, dict[str, str]]:
+    """Return by paper and defence the id of the training at scale paper."""
+    return {
+        paper: {name: registry.training("paper", name, 0, paper).id for name in defences.DEFENCES} for paper in registry.PAPERS
+    }
 
 
 def changed_ids(ids: dict[str, Any]) -> list[str]:
@@ -70,7 +86,7 @@ def regenerated(ids: dict[str, Any]) -> dict[str, Any]:
         specs.setdefault(spec.id, spec.canonical())
         for evaluation in (one for each in given for one in (each, each.resolved_for(spec))):
             evaluations.setdefault(evaluation.id, evaluation.canonical())
-    return {"specs": specs, "evaluations": evaluations, "requested": requested()}
+    return {"specs": specs, "evaluations": evaluations, "requested": requested(), "recipes": recipes()}
 
 
 def test_canonical_json_keeps_its_id():
@@ -86,6 +102,10 @@ def test_a_changed_id_is_never_written():
 
 def test_scales_ask_for_the_same_runs_and_evaluations():
     assert requested() == IDS["requested"]
+
+
+def test_papers_train_by_the_same_recipes():
+    assert recipes() == IDS["recipes"]
 
 
 def trained(defence: str) -> Spec:

@@ -98,20 +98,17 @@ def record(name, says):
 
 COMMANDS = [
     Invalid("lst", "no such command 'lst'. Did you mean 'list'?"),
-    Invalid("--versoin", "no such option: --versoin"),
-    Invalid("run --scal quick", "no such option: --scal (Possible options: --scale"),
-    Invalid("show", "missing argument 'ID'"),
+    Invalid("show", "missing argument 'ID'; `classwise show --help` lists what there is"),
 ]
 RUNS = [
     Invalid("run tian2021/4-1-clas-bias", "unknown section 'tian2021/4-1-clas-bias' (did you mean 'tian2021/4-1-class-bias'?)"),
-    Invalid("run", "unknown section ''", last=""),
+    Invalid("run 4-1-class-bias", "did you mean 'tian2021/4-1-class-bias'"),
     Invalid("run --scale quik", "unknown scale 'quik' (did you mean 'quick'?)"),
-    Invalid("run --scale", "unknown scale ''", last=""),
     Invalid("run --workers 0", "should be greater than or equal to 1"),
     Invalid("run --workers 100000 --dry-run", "should be less than or equal to"),
-    Invalid("run --scheduler 127.0.0.1", "did you mean tcp://127.0.0.1:8786?"),
     Invalid("run --scheduler tcp://x:99999999", "'tcp://x:99999999' is not an address with a port from 1 to 65535"),
-    Invalid("run --scheduler tcp://host", "write tcp://host:8786"),
+    Invalid("run --scheduler", "--scheduler '' is not an address with a port from 1 to 65535; write tcp://host:8786", last=""),
+    Invalid("book --scheduler here", "did you mean tcp://here:8786?"),
     Invalid("run --dry-run --scheduler tcp://127.0.0.1:8786", "leave --scheduler out"),
     Invalid("book --scale papers", "unknown scale 'papers' (did you mean 'paper'?)"),
 ]
@@ -120,17 +117,14 @@ STORED = [
     Invalid("show zzz", "there is no run 'zzz'; `classwise list` prints the ids of all 2"),
     Invalid(f"show {DAMAGED.id}", "is truncated or not a netCDF file"),
     Invalid("list --filter trades", "--filter 'trades' is not of the form field=value; write one like defence=trades"),
-    Invalid("list --filter defence=", "--filter 'defence=' is not of the form field=value"),
     Invalid("list --filter defense=trades", "unknown field of a run 'defense' (did you mean 'defence'?)"),
     Invalid("list --filter defence=pgd-ta", "unknown defence of a run 'pgd-ta' (did you mean 'pgd-at'?)"),
-    Invalid("list --filter epochs=7", "unknown epochs of a run '7'; there are: 3"),
     Invalid("list --sort sede", "unknown field of a run 'sede' (did you mean 'seed'?)"),
 ]
 RENDERED = [
     Invalid(
         "render tian2021/4-1-class-bais", "unknown notebook 'tian2021/4-1-class-bais' (did you mean 'tian2021/4-1-class-bias'?)"
     ),
-    Invalid("render", "unknown notebook ''", last=""),
     Invalid("render ../README", "unknown notebook '../README'"),
     render("", "--parameters is empty; write name=value, like eps=0.1 or seeds=[0,1]"),
     render("eps", "'eps' is not of the form name=value"),
@@ -142,22 +136,17 @@ RENDERED = [
     render("seeds=[0,0]", "seeds=[0, 0] names 0 twice; write each once"),
     render("seeds=[-1]", "seed must be 0 or more, got -1"),
     render("seeds=[99999999999999999999]", "seed must be below 4294967296, got 99999999999999999999"),
-    render("seeds=[true]", "parameter seeds must be Optional[list[int]]"),
     render("dataset=digit", "unknown dataset 'digit' (did you mean 'digits'?)"),
     render("datasets=[digits] dataset=digits", "say two things: give one of them"),
     render("defences=[tardes]", "unknown defence 'tardes' (did you mean 'trades'?)"),
-    render("scale=quik", "unknown scale 'quik' (did you mean 'quick'?)"),
-    render("scale=1", "parameter scale must be str, got 1 (int)"),
     render("eps=8", "did you mean 8/255?"),
     render("eps=1e999999999", "is not a number"),
-    render("eps=[0.1]", "parameter eps must be Union[float, str, None], got [0.1]"),
     render("eval_eps=2", "eval_eps=2 covers the whole range"),
     render("scale=quik", "unknown scale 'quik'", "claims"),
     render("others=[laptp]", "unknown scale 'laptp' (did you mean 'laptop'?)", "claims"),
     render("others=[laptop,laptop]", "others=['laptop', 'laptop'] names 'laptop' twice", "claims"),
     render("paper=tian", "unknown paper 'tian' (did you mean 'tian2021'?)", "tian2021/A-settings"),
     render("section=4-1", "unknown section '4-1'", "tian2021/A-settings"),
-    render("eps=8", "did you mean 8/255?", "audit"),
     render("attack=fgsmm", "unknown attack 'fgsmm' (did you mean 'fgsm'?)", "audit"),
     render("limit=3", "--limit 3 is less than one image for each of the 10 classes", "audit"),
     render("classes=[stop_sign]", "unknown class 'stop_sign'", "audit"),
@@ -165,7 +154,6 @@ RENDERED = [
 ]
 AUDITS = [
     audit("--eps 255", "eps=255 covers the whole range of a pixel, 0 to 1; write a radius below 1, like 8/255"),
-    audit("--eps 8", "did you mean 8/255?"),
     audit("--eps 0", "eps=0 means no attack"),
     audit("--eps 1e-30", "is below 1e-06, about what float32 pixels resolve; write a radius like 8/255"),
     audit("--eps \uff18/255", "is not a number; write a radius like 0.2 or 8/255"),
@@ -183,28 +171,20 @@ AUDITS = [
     audit("--normalise 0.5/0", "needs as many standard deviations as means, all above 0"),
     audit("--normalise 0.5,0.5/0.2,0.2", "normalise has 2 channels, the images of digits have 1"),
     audit("--normalise 128/64", "divide means and deviations of 0 to 255 by 255"),
-    audit("--normalise inf/1", "normalise='inf/1' is not of pixels in [0, 1]"),
     audit("--normalise 0.5/inf", "needs as many standard deviations as means, all above 0"),
-    audit("--classes", "--classes is empty; name some, such as cat,dog, or leave it out", last=""),
     audit("--classes ,", "--classes is empty"),
     audit("--classes stop_sign", "unknown class 'stop_sign'"),
     audit("--skip-bad", "--skip-bad is for your images"),
     audit("--out", "--out is empty; name a file or a folder, or leave it out", last=""),
-    audit("--out text.pt", "text.pt is a file; name a folder"),
     audit("--out text.pt/deeper", "text.pt is a file; name a folder"),
     audit("--out /proc/nope", "nothing can be written to /proc"),
     audit("--weights", "--weights is empty", last=""),
     audit("--weights none.pt", "there is no file"),
     audit("--weights folder", "is a folder; name the weights of a network"),
     audit("--weights /dev/null", "/dev/null is no regular file"),
-    audit("--weights empty.pt", "empty.pt"),
-    audit("--weights text.pt", "text.pt"),
     audit("--weights pickle.pt", "pickle.pt is not read: it holds more than tensors and could execute code"),
-    audit("--weights pickle.safetensors", "pickle.safetensors cannot be read as weights"),
-    audit("--weights list.pt", "list.pt"),
     audit("--weights nan.safetensors", "logits of nan are not finite"),
     audit("--weights less.safetensors", "missing: head.bias"),
-    audit("--weights half.safetensors", "half.safetensors"),
     audit("--weights five.safetensors", "the weights have 5 classes, the dataset has 10"),
     audit("--model resnet81", "unknown model 'resnet81' (did you mean 'resnet18'?)"),
     audit("--model resnet18", "net and resnet18 of width 16: the weights do not fit the model: "),
@@ -279,11 +259,9 @@ RECORDED = [
 ]
 ENVIRONMENT = [
     Invalid("list", "CLASSWISE_DATA text.pt is a file; name a folder", environment={"CLASSWISE_DATA": "text.pt"}),
-    Invalid("run", "CLASSWISE_DATA text.pt is a file; name a folder", environment={"CLASSWISE_DATA": "text.pt"}),
     Invalid("list", "there are no runs in nowhere yet", 0, {"CLASSWISE_DATA": "nowhere"}),
     Invalid("show abc", "there are no runs yet in nowhere", environment={"CLASSWISE_DATA": "nowhere"}),
     Invalid("run", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
-    Invalid(f"run {SECTION}", "text.pt is a file", environment={"CLASSWISE_DATA": "text.pt/deeper"}),
     Invalid(f"render {SECTION}", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
     Invalid("book", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
     Invalid("import manifest.tar", "nothing can be written to /proc", environment={"CLASSWISE_DATA": "/proc/nope"}),
@@ -312,11 +290,8 @@ def workplace(tmp_path_factory):
         (place / folder).mkdir(parents=True)
     for name, text in QUEUES.items():
         (place / "queues" / f"{name}.toml").write_text(text)
-    (place / "empty.pt").write_bytes(b"")
     (place / "text.pt").write_text("no weights")
-    for name in ("pickle.pt", "pickle.safetensors"):
-        (place / name).write_bytes(pickle.dumps({"a": Path()}))
-    torch.save([1, 2], place / "list.pt")
+    (place / "pickle.pt").write_bytes(pickle.dumps({"a": Path()}))
     digits = images.load("digits", "test", 0)
     weights = models.build("small-cnn", digits, 4).state_dict()
     five = models.build("small-cnn", digits.only(digits.classes[:5]), 4).state_dict()
@@ -324,7 +299,6 @@ def workplace(tmp_path_factory):
     safetensors.torch.save_file(five, place / "five.safetensors")
     safetensors.torch.save_file({name: value * torch.nan for name, value in weights.items()}, place / "nan.safetensors")
     safetensors.torch.save_file({name: weights[name] for name in weights if name != "head.bias"}, place / "less.safetensors")
-    (place / "half.safetensors").write_bytes((place / "net.safetensors").read_bytes()[:1000])
     for number in range(3):
         Image.new("L", (8, 8), 50 * number).save(place / "pictures" / "a" / f"{number}.png")
         (place / "pictures" / "b" / f"{number}.png").write_bytes(b"no picture")
@@ -410,7 +384,7 @@ def test_a_slip_is_answered_in_one_line_and_leaves_nothing_behind(workplace, cas
 
 
 def test_slips_are_answered_likewise_by_processes(workplace):
-    chosen = [case for case in CASES if case.words.endswith(("--scheduler tcp://host", "--attack fgsmm"))]
+    chosen = [case for case in CASES if case.words.endswith(("--scheduler here", "--attack fgsmm"))]
     before, started = state(workplace), []
     for case in chosen:
         environment = os.environ | environment_of(case, workplace)
@@ -439,12 +413,13 @@ for words in json.loads(sys.argv[1]):
 """
 
 
-def test_commands_check_their_input_before_what_is_slow_is_imported(workplace):
+def test_commands_list_show_and_check_their_input_before_what_is_slow_is_imported(workplace):
     checked = ("record", "--budget soon", "record --scale quik")
     cases = [*COMMANDS, *RUNS, *STORED, *(case for case in RECORDED if case.words.endswith(checked))]
-    words = [words_of(case) for case in cases if case.environment == {}]
+    invalid = [words_of(case) for case in cases if case.environment == {}]
+    words = [["list"], ["show", SPEC.id], *invalid]
     environment = os.environ | environment_of(COMMANDS[0], workplace)
     command = [sys.executable, "-B", "-c", WITHOUT_SLOW, json.dumps(words), json.dumps(SLOW)]
     done = subprocess.run(command, cwd=workplace, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-1000:]
-    assert done.stderr.count("classwise: ") == len(words)
+    assert done.stderr.count("classwise: ") == len(invalid)

@@ -13,7 +13,7 @@ import pytest
 from classwise import runs
 from classwise.__main__ import main
 from classwise.core import results
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import unknown
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import store
@@ -34,36 +34,6 @@ def trained(data, small, done):
     return small
 
 
-# What takes seconds to import, and what only pages, pictures and tests of claims need.
-PAGES = ["altair", "papermill", "nbformat", "nbconvert", "IPython", "ipywidgets", "jupyter_book", "matplotlib"]
-SCIENCE = ["sklearn", "statsmodels", "scipy.stats", "networkx", "torchvision", "distributed"]
-IMPORTED = """
-import sys
-from classwise.__main__ import main
-try:
-    main()
-except SystemExit as stopped:
-    print(stopped.code or 0, *sys.modules)
-"""
-
-
-def imported(*words):
-    """Return the exit code of a command in a process of its own, and the modules that it imported."""
-    done = subprocess.run([sys.executable, "-c", IMPORTED, *words], capture_output=True, text=True, check=True)
-    code, *modules = done.stdout.splitlines()[-1].split()
-    return int(code), set(modules)
-
-
-def test_list_and_show_import_neither_torch_nor_what_makes_pages(trained):
-    code, modules = imported("list")
-    assert code == 0
-    assert modules.isdisjoint(["torch", *PAGES, *SCIENCE])
-    code, modules = imported("show", trained.id)
-    assert code == 0
-    assert "xarray" in modules  # its results: what is imported is seen here
-    assert modules.isdisjoint(["torch", *PAGES, *SCIENCE])
-
-
 def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
     assert command(monkeypatch, "list") == 0
     listed = capsys.readouterr().out
@@ -76,8 +46,6 @@ def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
     assert "pgd-10 at eps 0.2 steps=2" in shown
     assert command(monkeypatch, "show", trained.id[:4]) == 0
     assert trained.id in capsys.readouterr().out
-    assert command(monkeypatch, "show", "0123456789") == 2
-    assert "no run '0123456789'; `classwise list` prints the ids of all 1" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_name(data, monkeypatch, capsys):
@@ -96,18 +64,12 @@ def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_
     assert "pgd-at 0 classes=1+2 " in fewer
     assert "pgd-at 0 eps=0.15 " in nearer
     assert "quick" not in nearer
-    assert command(monkeypatch, "show", "") == 2
-    assert "the id is empty; `classwise list` prints the ids" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_folder_of_a_run_stands_for_its_weights(trained):
     how = {"model": "small-cnn", "dataset": "digits", "eps": "0.2", "attack": "pgd-10"}
     folder = store.run_folder(trained)
     assert runs.audit(str(folder), **how) == runs.audit(str(folder / store.WEIGHTS), **how)
-    with pytest.raises(UserError, match="is a folder; name the weights"):
-        runs.audit(str(folder.parent), **how)
-    with pytest.raises(UserError, match="there is no file"):
-        runs.audit(str(folder / "none.pt"), **how)
 
 
 def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, capsys):

@@ -4,7 +4,6 @@ import ast
 import contextlib
 import importlib
 import inspect
-import io
 import re
 import shlex
 import shutil
@@ -13,13 +12,11 @@ import sys
 import tomllib
 from types import ModuleType
 
-import docutils.core
 import pytest
 import typer
 import yaml
 from distributed.cli import dask_scheduler, dask_worker
 from papermill.cli import papermill
-from sphinx.ext.napoleon import Config, NumpyDocstring
 
 import classwise
 from classwise.__main__ import app
@@ -310,16 +307,6 @@ def test_a_command_that_does_not_exist_is_noticed():
         check_command(["make", "books"])
 
 
-def documented():
-    """Return the functions and classes that the page of the API shows."""
-    text = (ROOT / "book" / "guide" / "api.md").read_text()
-    for module in map(importlib.import_module, re.findall(r"automodule:: (\S+)", text)):
-        yield module.__name__, module
-        for _, value in public(module):
-            yield f"{value.__module__}.{value.__name__}", value
-            yield from ((f"{value.__name__}.{name}", inner) for name, inner in members(value))
-
-
 def public(module):
     """Return the functions and classes of a module that its page shows, by name."""
     names = getattr(module, "__all__", None) or [
@@ -338,22 +325,3 @@ def test_each_section_of_the_api_begins_with_a_table_of_its_entries():
     for current, names, module in tables:
         assert current == module
         assert names.split() == [name for name, _ in public(importlib.import_module(module))], module
-
-
-def members(kind):
-    if inspect.isclass(kind):
-        for name, value in vars(kind).items():
-            if name[0] != "_" and (inspect.isfunction(value) or isinstance(value, property | classmethod | staticmethod)):
-                yield name, value
-
-
-NAPOLEON = Config()
-
-
-def test_docstrings_of_the_api_are_valid_restructured_text():
-    bad = []
-    for name, value in documented():
-        text, report = str(NumpyDocstring(inspect.cleandoc(value.__doc__ or ""), NAPOLEON)), io.StringIO()
-        docutils.core.publish_doctree(text, settings_overrides={"warning_stream": report, "report_level": 2})
-        bad += [f"{name}: {line}" for line in report.getvalue().splitlines() if "(WARNING/" in line or "(ERROR/" in line]
-    assert not bad, "\n".join(bad)

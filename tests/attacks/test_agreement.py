@@ -1,6 +1,6 @@
 """Our attacks against independent implementations of them: the same network, the same settings, the verdict of each image.
 
-`python -m tests.benchmarks.agreement` does the same at full length, over every image of the digits.
+`python -m benchmarks.agreement` does the same at full length, over every image of the digits.
 """
 
 import math
@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+
 from benchmarks import peers
 from benchmarks.agreement import Network, Settings, broken, ours, pairs, theirs
-
 from classwise import images, models
 from classwise.attacks import PGD
 from classwise.defences import DEFENCES

@@ -1,6 +1,5 @@
-"""Several users of one data folder, a full disk, a clock that jumps: nothing is lost and nothing is computed twice."""
+"""Several users of one data folder, a clock that jumps: nothing is lost and nothing is computed twice."""
 
-import errno
 import os
 import random
 import shutil
@@ -9,14 +8,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from classwise import runs
 from classwise.book import build
-from classwise.core import files
 from classwise.core.spec import Evaluation
 from classwise.runs import store
 from classwise.runs.compute import evaluate, train
@@ -105,47 +102,6 @@ def use(spec, folder):
     if not archive.contents(folder / "out"):
         archive.pack([(spec, [PGD.resolved_for(spec)])], folder / "out", weights="full")
     archive.unpack(folder / "out" / "recorded-1.tar")
-
-
-def failure(action, *arguments):
-    """Return the message of what an action raises, "" if it raises nothing."""
-    try:
-        action(*arguments)
-    except (OSError, RuntimeError) as error:
-        return str(error)
-    return ""
-
-
-def test_a_disk_that_is_full_at_any_write_loses_nothing(data, pair, tmp_path, monkeypatch):
-    sync = os.fsync
-    use(pair, tmp_path)
-    expected, left, failures = contents(data), [0], []
-
-    def full(handle):
-        left[0] -= 1
-        if left[0] == 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if handle is not None:
-            sync(handle)
-
-    def full_at_once(path, content):
-        full(None)
-        return write_bytes(path, content)
-
-    write_bytes = Path.write_bytes
-    monkeypatch.setattr(files.os, "fsync", full)
-    monkeypatch.setattr(Path, "write_bytes", full_at_once)
-    while not failures or failures[-1]:
-        shutil.rmtree(data)
-        shutil.rmtree(tmp_path / "out", ignore_errors=True)
-        left[0] = len(failures) + 1
-        failures.append(failure(use, pair, tmp_path))
-        left[0] = 0
-        assert not [path for path in tmp_path.rglob("*") if path.suffix == ".part"]
-        use(pair, tmp_path)
-        assert contents(data) == expected
-    assert len(failures) > 8
-    assert all("No space left" in message for message in failures[:-1])
 
 
 class Jumping(datetime):

@@ -156,16 +156,6 @@ def test_a_damaged_file_is_refused_or_repaired(data, small, done, spoil):
     assert pool.ensure_runs([(small, [PGD])], repair=True) == 0
 
 
-def test_damaged_weights_are_repaired_and_damaged_examples_made_again(data, small, done):
-    runs.examples(small, PGD, per_class=1)
-    weights_file, examples = store.run_folder(small) / store.WEIGHTS, next((store.run_folder(small) / "examples").glob("*.nc"))
-    for path in (weights_file, examples):
-        path.write_bytes(path.read_bytes()[:200])
-    assert pool.ensure_runs([(small, [PGD])], repair=True) == 1
-    assert runs.examples(small, PGD, per_class=1).attrs["id"] == small.id
-    assert weights_file.with_suffix(".damaged").exists()
-
-
 def test_a_damaged_checkpoint_is_refused_or_set_aside_and_leaves_nothing_behind(data, small, done, tmp_path, monkeypatch):
     """Also one that would run code, and one whose network can be read and whose history cannot."""
 
@@ -565,39 +555,6 @@ def test_the_mean_over_the_last_five_epochs_is_a_mean_over_checkpoints(data, sma
     counts = store.Key(spec).read()["count"].sel(split="test", attack="clean")
     by_epoch = metrics.overall(counts)
     assert float(accuracy.mean("checkpoint").squeeze()) == pytest.approx(float(by_epoch.mean("epoch")))
-
-
-@pytest.mark.parametrize("defence", ["trades-cfa", "trades-ccm"])
-def test_a_killed_fair_training_goes_on_to_the_same_bits(data, small, tmp_path, monkeypatch, defence):
-    spec = replace(small, defence=defence, epochs=4, select="pgd-10", augment="crop-flip", keep_last=2)
-    if defence == "trades-cfa":
-        spec = replace(spec, options={"threshold": 0.0, "average_from": 0.0})
-    else:
-        monkeypatch.setitem(AVERAGINGS, "fawa", FAWA(threshold=0.0))
-        spec = replace(spec, averages=("ema", "fawa"))
-    real = training.train
-
-    def killed(state, *rest):
-        for epoch in real(state, *rest):
-            if epoch.number == 3:
-                raise KeyboardInterrupt
-            yield epoch
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "train", killed)
-        patch.setattr(resume, "SAVE_AFTER", 0.0)
-        with pytest.raises(KeyboardInterrupt):
-            train.train(spec)
-    train.train(spec)
-    names = validate.checkpoints(spec)
-    resumed = {name: safetensors.torch.load_file(store.weights(spec, name)) for name in names}
-    history = store.Key(spec).read()
-    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "whole"))
-    train.train(spec)
-    for name in names:
-        whole = safetensors.torch.load_file(store.weights(spec, name))
-        assert all(torch.equal(value, resumed[name][part]) for part, value in whole.items()), name
-    assert store.Key(spec).read().drop_vars("seconds").drop_attrs().identical(history.drop_vars("seconds").drop_attrs())
 
 
 def test_a_cosine_head_is_read_with_and_without_its_scale(data, small):

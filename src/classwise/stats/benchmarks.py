@@ -97,7 +97,7 @@ def processors() -> pd.DataFrame:
             measured = json.loads(path.read_text())
             rows += [{"machine": measured["device"], **row} for row in measured["rows"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is not a file of tests.benchmarks.processors ({type(error).__name__}); delete it") from None
+            raise UserError(f"{path} is not a file of benchmarks.processors ({type(error).__name__}); delete it") from None
     keys = ["machine", "defence", "instructions", "attack"]
     table = pd.DataFrame(rows, columns=[*keys, "seed", "correct", "same", "images"])
     table = table.groupby(keys, sort=False)[["correct", "same", "images"]].sum()

@@ -8,7 +8,7 @@ from claim_answers import CLASS, UP, at, judged, outcomes_with
 from classwise.papers import registry
 from classwise.papers.benz2020 import class_discrepancy
 from classwise.papers.claims import MeasurementError
-from classwise.stats import aggregate, bootstrap, metrics
+from classwise.stats import aggregate, bootstrap
 
 SPREAD = UP  # from 30 to 93
 # So many images that chance moves equal classes by less than a point.
@@ -96,18 +96,6 @@ def test_a_network_that_is_nowhere_as_inaccurate_is_said_to_be_so():
             measure(bootstrap.sums(trained.expand_dims(seed=[0]), {}))
 
 
-def test_counts_at_an_accuracy_are_interpolated_between_two_radii():
-    count = bootstrap.sums(over_radii(50, clean=90).expand_dims(seed=[0]), {})["count"].sel(defence="standard", attack="pgd-20")
-    target = xr.DataArray(70.0)
-    there = class_discrepancy.at_accuracy(count, target)
-    assert float(metrics.overall(there)) == pytest.approx(70)
-    np.testing.assert_allclose(there, (count.sel(eval_eps="0") + count.sel(eval_eps="0.05")) / 2)
-    there = class_discrepancy.at_accuracy(count, xr.DataArray(25.0))
-    np.testing.assert_allclose(there, (count.sel(eval_eps="0.05") + count.sel(eval_eps="0.1")) / 2)
-    for outside in (95.0, -1.0):
-        assert np.isnan(class_discrepancy.at_accuracy(count, xr.DataArray(outside))).all()
-
-
 def test_the_gap_by_chance_is_that_of_equal_classes():
     rng, gaps = np.random.default_rng(0), []
     for _ in range(2000):
@@ -132,13 +120,3 @@ def test_cases_are_measured_as_their_networks():
     assert float(gap.sel(bound="value")) == SPREAD[-1] - SPREAD[0] > float(chance.sel(bound="high"))
     off = class_discrepancy.off_mean(bootstrap.sums(data, {})["count"])
     np.testing.assert_allclose(off.mean("label"), 0, atol=1e-5)
-
-
-def test_a_section_on_another_dataset_keeps_its_controls():
-    request = registry.request(class_discrepancy.NAME, "laptop")
-    assert [name for name in request.parts if name not in class_discrepancy.SECTION.parts] == ["mnist", "tiny-imagenet:tiny20"]
-    part = request.parts["mnist"]
-    assert {spec.dataset for spec in part.parts["radii"].specs} == {"mnist"}
-    assert [one.eps for one in part.parts["radii"].evaluations] == ["0.0375", "0.075", "0.15", "0.3"]
-    assert {spec.dataset for spec in registry.request(class_discrepancy.NAME).parts["cluttered"].specs} == {"digits-cluttered"}
-    assert "svhn" in registry.request(class_discrepancy.NAME, "short").parts

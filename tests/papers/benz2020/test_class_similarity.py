@@ -92,21 +92,6 @@ def statistics(**how):
     return features.statistics(features.by_block(arranged(**how)))
 
 
-def test_cosines_are_those_of_the_mean_logits():
-    rows = np.eye(SIZE) + NEAR
-    length = np.linalg.norm(rows, axis=1)
-    expected = rows @ rows.T / length / length[:, None]
-    np.testing.assert_allclose(similar.cosines(statistics(), similar.AS_PRINTED).isel(seed=0), expected, atol=0.02)
-
-
-def test_an_offset_of_all_logits_raises_cosines_but_not_the_centred_ones():
-    plain, shifted = statistics(), statistics(offset=5.0)
-    raised = [similar.cosines(some, similar.AS_PRINTED).min() for some in (plain, shifted)]
-    assert float(raised[1]) > 0.98 > float(raised[0])
-    centred = [similar.cosines(some, similar.CENTRED) for some in (plain, shifted)]
-    np.testing.assert_allclose(*centred, atol=0.02)
-
-
 def test_mistakes_are_added_in_both_directions():
     count = aggregate.counts(outcomes()[0]).isel(defence=1, attack=1, seed=0)
     mixed = 100 * count / count.sum("predicted")

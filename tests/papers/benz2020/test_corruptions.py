@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from claim_answers import CLASS, judged, outcomes_with
 
-from classwise.papers import registry
 from classwise.papers.benz2020 import corruptions
 from classwise.stats import aggregate, agreement, metrics, pooling
 
@@ -105,13 +104,3 @@ def test_the_correlation_is_that_of_the_profiles_of_opposite_halves():
     assert float(bounds.sel(bound="value")) == pytest.approx(-1, abs=0.02)
     # Hardly any order of ten classes is as good as this one.
     assert corruptions.permuted(agreement.profiles(trained, "attack")) < 0.01
-
-
-def test_the_section_evaluates_all_corruptions_of_shared_runs_and_three_of_them_at_further_severities():
-    request = registry.request(corruptions.NAME, "quick")
-    corrupted = request.parts["corrupted"]
-    assert corrupted.specs == request.specs
-    shared = {spec.id for spec in registry.request("tian2021/4-1-class-bias", "quick").specs}
-    assert {spec.id for spec in request.specs} <= shared
-    names = [evaluation.transform for evaluation in corrupted.evaluations]
-    assert names == [*ALL, *MORE]

@@ -7,9 +7,8 @@ import xarray as xr
 from claim_answers import CLASS, HALVES, SINGLES, at, judged, outcomes_with, table_of
 
 from classwise.core.errors import NotRecorded
-from classwise.papers import registry
 from classwise.papers.benz2020 import critical, long_tail
-from classwise.papers.benz2020.long_tail import BASE, NAME
+from classwise.papers.benz2020.long_tail import BASE
 
 UNDER = "pgd-20"
 
@@ -64,17 +63,6 @@ EXTREMES = {
 def test_a_weight_of_three_is_judged_where_that_of_ten_is_not_recorded():
     data = marked({"weight 3": at(90, 3, rest=40), BASE: 50}, times=2)
     assert judged("weight-helps-critical", data).verdict == "holds"
-
-
-def test_weights_have_mean_one_but_where_they_are_recorded_without():
-    for scale, weight, options in (
-        ("quick", "weight 10", {"weights": "8:10", "mean_one": True}),
-        ("short", "weight 3", {"weights": "3:3", "mean_one": True}),
-        ("laptop", "weight 3", {"weights": "3:3"}),
-    ):
-        specs = registry.request(NAME, scale).parts[weight].specs
-        assert {tuple(spec.options.items()) for spec in specs} == {tuple(options.items())}
-    assert not registry.request(NAME, "laptop").parts["weight 10"].specs
 
 
 def test_trainings_are_joined_by_name_and_what_is_missing_is_left_out():

@@ -8,12 +8,11 @@ import pytest
 import xarray as xr
 from claim_answers import UP, judged, outcomes_with
 
-from benchmarks import convergence
-from classwise import models
 from classwise.core.datasets import class_names
 from classwise.papers import registry, say
 from classwise.papers.benz2020 import networks, networks_and_optimisers
 from classwise.papers.claims import MeasurementError
+from classwise.runs import convergence
 from classwise.stats import bootstrap
 
 ALONG = ("defence", "attack", "setting")
@@ -59,24 +58,6 @@ def test_one_network_tests_no_claim_about_each(name):
     data = EXTREMES[name][0][0].isel(setting=[0])
     with pytest.raises(MeasurementError, match="the claim is about several"):
         judged(name, data)
-
-
-@pytest.mark.parametrize("scale", ["quick", "laptop", "short", "paper"])
-def test_each_network_fits_the_images_of_its_scale(scale):
-    request = registry.request(networks_and_optimisers.NAME, scale)
-    side = {"digits": 8, "cifar10": 32}[request.specs[0].dataset]
-    specs = [spec for spec, _ in request.pairs]
-    for spec in specs:
-        models.check_fit(spec.model, (1 if side == 8 else 3, side, side), spec.width)
-    labels = {**networks.NETWORKS[scale], **networks.TRAININGS[scale]}
-    assert {name for name, part in request.parts.items() if part.specs} >= set(labels)
-    assert len({(spec.id) for spec in specs}) == len(specs)
-
-
-def test_a_published_network_has_its_published_width_where_a_gpu_trains_it():
-    for fields in networks.NETWORKS["short"].values():
-        width = fields.get("width", registry.training("short", "pgd-at", 0).width)
-        assert width == models.MODELS[fields["model"]].width
 
 
 def test_each_network_has_a_name_of_its_own_among_the_trainings_that_are_compared():

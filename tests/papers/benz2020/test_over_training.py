@@ -8,7 +8,7 @@ from claim_answers import UP, at, judged, outcomes_with
 
 from classwise.core.datasets import class_names
 from classwise.papers import registry
-from classwise.papers.benz2020 import networks, over_training
+from classwise.papers.benz2020 import over_training
 from classwise.papers.benz2020.over_training import EPOCHS, HALF_WAY
 from classwise.papers.claims import MeasurementError
 from classwise.stats import aggregate
@@ -85,18 +85,6 @@ def test_checkpoints_are_epochs_and_those_that_have_not_learned_are_left_out():
     given = {"epochs": data, "halves": aggregate.halved(data)}
     verdict, *_ = registry.judge(over_training.NAME, given, scale="quick", strict=False)
     assert verdict.seeds == 2
-
-
-@pytest.mark.parametrize("scale", ["quick", "short"])
-def test_the_training_keeps_every_epoch_that_is_evaluated(scale):
-    part = registry.request(over_training.NAME, scale).parts["kept"]
-    for spec in part.specs:
-        assert spec.epochs == networks.KEPT_EPOCHS
-        names = ["last", *(f"last-{back}" for back in range(1, spec.keep_last))]
-        assert {one.checkpoint for one in part.evaluations} <= set(names)
-    assert {one.checkpoint for one in part.evaluations} == set(over_training._CHECKPOINTS)
-    of_networks = registry.request("benz2020/3-1-networks-and-optimisers", scale).parts[networks.STEP]
-    assert part.specs[:1] == of_networks.specs
 
 
 def history(worst):

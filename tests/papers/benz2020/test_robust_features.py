@@ -6,9 +6,8 @@ import xarray as xr
 from claim_answers import CLASS, at, judged, outcomes_with
 
 from classwise.core.errors import NotRecorded
-from classwise.papers import registry, scales
 from classwise.papers.benz2020 import robust_features
-from classwise.papers.benz2020.robust_features import ADVERSARIAL, ATTACKS, LEANING, NEXT, NON_ROBUST, RANDOM, ROBUST, STANDARD
+from classwise.papers.benz2020.robust_features import ADVERSARIAL, ATTACKS, LEANING, NON_ROBUST, RANDOM, ROBUST, STANDARD
 
 NAME = robust_features.NAME
 NAMES = (STANDARD, ADVERSARIAL, ROBUST, NON_ROBUST, RANDOM)
@@ -46,18 +45,6 @@ EXTREMES = {
 def test_chance_is_not_useful(data):
     name = "robust-features-useful" if data is USELESS else "non-robust-features-useful"
     assert judged(name, data).verdict != "holds"
-
-
-@pytest.mark.parametrize("scale", scales.SCALES)
-def test_the_networks_that_make_images_are_those_of_the_page(scale):
-    request = registry.request(NAME, scale)
-    trained = {*request.specs, *request.parts[ADVERSARIAL].specs}
-    rebuilt = [spec for part in request.parts.values() for spec in part.specs if spec.rebuilt != "none"]
-    assert {spec.image_source for spec in rebuilt} == trained
-    assert all(spec.defence == STANDARD for spec in rebuilt)
-    assert bool(request.parts[NEXT].specs) == (scale in ("short", "paper"))
-    limits = {spec.train_per_class for spec in rebuilt}
-    assert limits == ({1500} if scale == "laptop" else {None})
 
 
 def evaluated(radii, attack="pgd-20"):

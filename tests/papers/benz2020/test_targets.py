@@ -4,22 +4,15 @@ import pytest
 import xarray as xr
 from claim_answers import BOTH_WAYS, CLASS, HALVES, SINGLES, at, judged, outcomes_with, table_of
 
-from classwise.papers import registry
 from classwise.papers.benz2020 import targets
 from classwise.papers.benz2020.targets import (
     BASE,
     CRITICAL,
-    NAME,
     NEXT,
     OTHERS,
-    PUSHED,
     SAFEST,
-    SIMILARITY,
     STRONG,
-    TARGETED,
-    VALIDATION,
     WEAK,
-    part_name,
 )
 from classwise.papers.claims import MeasurementError
 from classwise.stats import confidence
@@ -66,24 +59,6 @@ EXTREMES = {
         [marked({OTHERS: at(30, 3, rest=90), SAFEST: at(60, 3, rest=40), CRITICAL: 90})],
     ),
 }
-
-
-@pytest.mark.parametrize(("scale", "critical", "safest"), [("quick", 8, 0), ("laptop", 3, 1)])
-def test_each_training_targets_its_class_and_the_attacker_the_critical_one(scale, critical, safest):
-    parts = registry.request(NAME, scale).parts
-    aims = {name: [spec.attack_options.get("target") for spec in parts[name].specs] for name in TARGETED[1:]}
-    each = [critical] * 10
-    each[critical] = safest
-    elsewhere = {OTHERS: [" ".join(map(str, each))], NEXT: [None]} if scale == "laptop" else {OTHERS: [], NEXT: []}
-    assert aims == {CRITICAL: [critical], SAFEST: [safest], **elsewhere}
-    pushed = [one for name in TARGETED for one in parts[part_name(name, PUSHED)].evaluations]
-    assert {(one.attack, *one.options.items()) for one in pushed} == {("targeted-pgd-20", ("target", critical))}
-
-
-def test_cosines_come_from_validation_images():
-    request = registry.request(NAME)
-    for name in SIMILARITY:
-        assert {one.split for one in request.parts[part_name(name, VALIDATION)].evaluations} == {"valid"}
 
 
 def test_images_moved_into_the_class_are_counted_among_those_of_other_classes():

@@ -1,14 +1,11 @@
 """Section 3.1: label smoothing, the gain of accuracy and the features of classes."""
 
-import mocks
 import numpy as np
 import pytest
-import xarray as xr
-from claim_answers import CLASS, DIGITS, outcomes_with
+from claim_answers import outcomes_with, with_features
 
 from classwise.core.errors import NotRecorded
 from classwise.papers.entropy2022 import gains, label_smoothing, similarity
-from classwise.stats import features
 
 NAMES = tuple(name for pair in label_smoothing.PAIRS.values() for name in pair)
 BLOCKS, SIZE = 10, 16
@@ -21,18 +18,12 @@ def networks(clean, robust):
     return outcomes_with(tables, times=4)
 
 
-def with_features(shared, spread):
+def similar(shared, spread):
     """Return outcomes with features, by network: how much of an offset its classes share, and the spread of its features."""
     data = outcomes_with({(name, "clean"): 90 for name in NAMES})
-    labels = np.repeat(CLASS, 100)
-    noise = np.random.default_rng(0).standard_normal((len(labels), SIZE))
-    block = features.blocks_of(labels, np.arange(len(labels)), BLOCKS)
-    parts = []
-    for name in NAMES:
-        means = 2 * np.eye(10, SIZE) + shared.get(name, 1.0)
-        values = means[labels] + spread.get(name, 1.0) * noise
-        parts.append(mocks.feature_sums(values, labels, block, DIGITS).expand_dims(defence=[name], attack=["clean"]))
-    return features.with_blocks(data, xr.concat(parts, "defence"))
+    means, noise = np.repeat(2 * np.eye(10, SIZE), 100, 0), np.random.default_rng(0).standard_normal((1000, SIZE))
+    values = {name: means + shared.get(name, 1.0) + spread.get(name, 1.0) * noise for name in NAMES}
+    return with_features(data, values, BLOCKS)
 
 
 HIGHER = networks((80, 80, 90, 70, 90, 70), (0, 0, 80, 60, 60, 80))
@@ -40,7 +31,7 @@ LOWER = networks((80, 80, 70, 90, 70, 90), (0, 0, 60, 80, 80, 60))
 # Label smoothing helps all three, but standard training more than TRADES.
 STANDARD_MORE = networks((90, 60, 90, 40, 80, 70), (0, 0, 80, 60, 60, 80))
 SMOOTHED = ("label-smoothing", "trades-smoothed")
-LESS, MORE = (with_features(dict.fromkeys(SMOOTHED, a), dict.fromkeys(SMOOTHED, b)) for a, b in ((0.3, 0.5), (3.0, 2.0)))
+LESS, MORE = (similar(dict.fromkeys(SMOOTHED, a), dict.fromkeys(SMOOTHED, b)) for a, b in ((0.3, 0.5), (3.0, 2.0)))
 EXTREMES = {
     "smoothing-similarity-at": ([LESS], [MORE]),
     "smoothing-variance-at": ([LESS], [MORE]),

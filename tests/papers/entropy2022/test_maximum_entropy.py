@@ -6,11 +6,10 @@ import xarray as xr
 from claim_answers import judged, outcomes_with
 from scipy import special, stats
 
-from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import maximum_entropy
 from classwise.papers.entropy2022.maximum_entropy import DETACHED, SLOWER
-from classwise.stats import bootstrap, confidence
+from classwise.stats import confidence
 
 LN10 = float(np.log(10))
 ATTACKS = ("clean", "pgd-20")
@@ -52,21 +51,6 @@ def drawn(classes=10, seed=0):
     data["logits"] = ((*dims, "predicted"), logits.astype("f4"))
     coords = {"defence": ["pgd-at", "trades"], "seed": [0, 1], "attack": ["clean", "pgd-20"]}
     return xr.Dataset(data, coords | {"image": np.arange(50), "predicted": [str(number) for number in range(classes)]})
-
-
-def bounds(data):
-    """Return the mean entropies of networks with their intervals."""
-    return bootstrap.paired(data, maximum_entropy.mean_entropy, draws=50, values={"entropy": confidence.entropy(data)})
-
-
-def test_the_mean_of_a_network_is_that_of_its_images():
-    data = drawn()
-    ours = bounds(data)
-    nats = stats.entropy(special.softmax(data.logits.values.astype("f8"), axis=-1), axis=-1)
-    expected = np.nanmean(np.where(data.truth.values >= 0, nats, np.nan), axis=(1, 3))
-    assert np.allclose(ours.sel(bound="value").transpose("defence", "attack"), expected, atol=1e-5)
-    assert (ours.sel(bound="low") <= ours.sel(bound="value")).all()
-    assert (ours.sel(bound="value") <= ours.sel(bound="high")).all()
 
 
 def test_right_and_wrong_images_of_a_class_are_apart():
@@ -122,13 +106,3 @@ def test_two_networks_are_compared_on_images_that_both_classify_correctly():
     means = confidence.entropy(part).mean(["seed", "image"])
     np.testing.assert_allclose(difference.sel(bound="value"), means.sel(defence=SLOWER) - means.sel(defence=DETACHED), rtol=1e-5)
     assert (difference.sel(bound="low") > 0).all()
-
-
-def test_the_twins_differ_in_the_gradient_alone():
-    parts = registry.request(maximum_entropy.NAME).parts
-    (slower,), (detached,) = parts["slower"].specs, parts["detached"].specs
-    assert dict(detached.options) == {"detached": True}
-    assert not slower.options
-    same = {name: value for name, value in vars(slower).items() if name != "options"}
-    assert same == {name: value for name, value in vars(detached).items() if name != "options"}
-    assert slower.lr < registry.request(maximum_entropy.NAME).specs[0].lr

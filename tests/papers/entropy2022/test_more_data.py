@@ -44,15 +44,6 @@ def test_claims_about_withdrawn_images_are_tested_on_no_dataset():
     assert all("pseudo-labelled images of these trainings were withdrawn" in reason for reason in reasons.values())
 
 
-def test_the_two_networks_differ_in_the_normalisation_alone():
-    for scale in ("quick", "laptop", "paper"):
-        (one, _), (other, _) = registry.request(more_data.NAME, scale).pairs
-        assert (one.layer, other.layer) == more_data.LAYERS
-        assert dict(one.options) == {"beta": 27}
-        changed = {name for name in vars(one) if getattr(one, name) != getattr(other, name)}
-        assert changed == {"layer"}
-
-
 def test_points_are_those_that_the_new_normalisation_adds():
     count = bootstrap.sums(trained((80, 40), (95, 60)).expand_dims(seed=[0]), {})["count"].isel(defence=0, drop=True)
     for images_of in ("all classes", "the worst class"):

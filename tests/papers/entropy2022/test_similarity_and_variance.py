@@ -1,15 +1,13 @@
 """Section 3.2.2, Figures 6 and 9: similarity and variance with label smoothing, maximum entropy and over lambda."""
 
-import mocks
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import judged, outcomes_with
+from claim_answers import judged, outcomes_with, with_features
 
 from classwise.core.errors import NotRecorded
-from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022 import networks, similarity, similarity_and_variance
+from classwise.papers.entropy2022 import similarity, similarity_and_variance
 from classwise.papers.entropy2022.similarity_and_variance import AT, LAMBDAS, SMOOTHED, TRADES
 from classwise.stats import features
 
@@ -26,12 +24,9 @@ def of_networks(kinds):
     outcomes = outcomes_with({(name, attack): 90 for name in kinds for attack in ("clean", "pgd-20")})
     outcomes = outcomes.isel(image=[label * 100 + place for label in range(10) for place in range(PER_CLASS)])
     truth = np.repeat(np.arange(10), PER_CLASS)
-    block = features.blocks_of(truth, outcomes.image.values, BLOCKS)
-    noise, parts = rng.standard_normal((len(truth), SIZE)), []
-    for name, (offset, spread) in kinds.items():
-        values = offset + np.eye(10, SIZE)[truth] + spread * noise
-        parts.append(mocks.feature_sums(values, truth, block, CLASSES).expand_dims(defence=[name], attack=["clean"]))
-    return features.with_blocks(outcomes.expand_dims(seed=[0]), xr.concat(parts, "defence"))
+    noise, means = rng.standard_normal((len(truth), SIZE)), np.eye(10, SIZE)[truth]
+    values = {name: offset + means + spread * noise for name, (offset, spread) in kinds.items()}
+    return with_features(outcomes.expand_dims(seed=[0]), values, BLOCKS)
 
 
 def swept(offsets, spreads):
@@ -84,19 +79,6 @@ def test_a_claim_without_features_or_without_a_network_says_so():
         judged("trades-lower-variance", AS_PUBLISHED.drop_vars(["total", "square", "images", "block_of"]))
     with pytest.raises(MeasurementError, match="trades-smoothed"):
         judged("entropy-similarity-trades", AS_PUBLISHED.sel(defence=[AT, ME]))
-
-
-def test_networks_share_specs_with_the_page_on_the_trade_off():
-    ours = registry.request(similarity_and_variance.NAME).parts
-    theirs = registry.request("entropy2022/3-2-2b-trade-off-and-fairness").parts
-    shared = [name for name in ours if name in theirs]
-    assert {LS_AT, ME_AT, ME, LAMBDAS[12], LAMBDAS[15]} <= set(shared)
-    for name in shared:
-        assert ours[name].specs[0].id == theirs[name].specs[0].id
-    swept_betas = registry.request("wei2023/3-2-regularisations").parts["swept"].specs
-    assert ours[LAMBDAS[1]].specs[0] in swept_betas
-    assert {spec.options.get("beta") for name in LAMBDAS.values() if name in ours for spec in ours[name].specs} == {1, 12, 15}
-    assert networks.PLAIN == (AT, TRADES)
 
 
 def test_networks_are_joined_with_their_features_and_what_is_missing_is_left_out():

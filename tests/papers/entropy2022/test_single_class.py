@@ -10,7 +10,7 @@ from classwise.core.errors import UserError
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import single_class
-from classwise.stats import bootstrap, features
+from classwise.stats import bootstrap
 
 HARDEST, EASIEST = "8", "0"
 NAMES = [*DIGITS, ""]
@@ -133,30 +133,11 @@ def test_claims_about_all_classes_need_a_network_for_each():
         judged("others-overlap", overlapped(OVERLAPPING, 20).sel(attacked=["cat", "automobile", ""]))
 
 
-def test_own_takes_each_class_in_its_own_network():
-    values = xr.DataArray([[1.0, 2], [3, 4], [5, 6]], {"attacked": ["b", "a", ""], "label": ["a", "b"]}, ("attacked", "label"))
-    own = single_class.of_attacked_class(values)
-    assert own.sel(attacked="b").item() == 2
-    assert own.sel(attacked="a").item() == 3
-
-
 def test_the_shown_classes_are_those_of_the_dataset():
     assert single_class.shown_classes(class_names("cifar10")) == {"hardest": "cat", "easiest": "automobile"}
     assert single_class.shown_classes(DIGITS) == {"hardest": "8", "easiest": "0"}
     with pytest.raises(UserError, match="hardest and the easiest of these classes are not known: a, b"):
         single_class.shown_classes(["a", "b"])
-
-
-def test_evenly_spread_classes_have_the_cosine_of_their_angle():
-    assert single_class.even_cosine(10) == pytest.approx(np.cos(np.radians(36)))
-    found = single_class.similarities(features.statistics(features.by_block(with_angles(EVEN, [36] * 10, spread=1e-4))))
-    assert found.values == pytest.approx(np.full((2, 10), np.cos(np.radians(36))), abs=1e-3)
-
-
-def test_the_cosine_of_a_class_is_that_of_its_own_network():
-    own = np.arange(5, 35, 3)
-    found = single_class.similarities(features.statistics(features.by_block(with_angles(EVEN, own, spread=1e-4))))
-    assert found.sel(of="attacked alone").values == pytest.approx(np.cos(np.radians(own)), abs=1e-3)
 
 
 def networks():
@@ -226,14 +207,3 @@ def test_places_are_those_of_clean_images_and_of_attacked_ones_of_the_attacked_c
     (spec,) = [one for one in by_run if one.options["label"] == 8]
     x, y = by_run[spec][0].place.values[2]
     assert np.arctan2(first.sel(axis="y"), first.sel(axis="x")).item() == pytest.approx(np.arctan2(y, x))
-
-
-def test_runs_are_those_of_one_seed_with_two_features():
-    quick, laptop = (registry.request(single_class.NAME, scale) for scale in ("quick", "laptop"))
-    assert [spec.options["label"] for spec in quick.parts["alone"].specs] == list(range(10))
-    assert [class_names("cifar10")[spec.options["label"]] for spec in laptop.parts["alone"].specs] == ["automobile", "cat"]
-    for request in (quick, laptop):
-        specs = [*request.specs, *(spec for name in ("alone", "training", "transferred") for spec in request.parts[name].specs)]
-        assert {spec.head for spec in specs} == {"plane"}
-        assert {spec.seed for spec in specs} == {0}
-        assert {spec.substitute("standard") for spec in request.parts["alone"].specs} == set(request.specs)

@@ -99,17 +99,6 @@ def test_each_row_of_the_tables_is_a_network():
     assert all(part.specs for part in with_all.parts.values())
 
 
-def test_networks_with_the_options_of_their_defence_are_those_of_the_other_pages():
-    request = registry.request(trade_off.NAME)
-    shared = set(registry.request("defences").specs)
-    for name in (LS, ME_AT, ME15):
-        assert set(request.parts[name].specs) <= shared, name
-    (longer,) = request.parts[T15].specs
-    assert (longer.measure, longer.averages, dict(longer.options)) == (100, (), {"beta": 15})
-    (recorded,) = registry.request(trade_off.NAME, "laptop").parts[T15].specs
-    assert recorded.measure == registry.training("laptop", "trades", 0).measure
-
-
 def test_outcomes_of_parts_stand_along_defence_under_the_names_of_the_tables():
     plain = outcomes_with({("pgd-at", "cr"): 60, ("trades", "cr"): 70}).expand_dims(seed=[0])
     longer = outcomes_with({("trades", "cr"): 80}).expand_dims(seed=[0])

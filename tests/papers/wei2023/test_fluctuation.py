@@ -103,25 +103,6 @@ def judged(name, data):
 # The runs.
 
 
-@pytest.mark.parametrize("scale", ["quick", "laptop", "short", "paper"])
-def test_the_rate_drops_just_before_the_epochs_that_are_evaluated(scale):
-    request = registry.request(fluctuation.NAME, scale)
-    for spec in request.specs:
-        assert spec.milestones == (spec.epochs - spec.keep_last + 1,)
-        assert (spec.schedule, spec.keep_last, spec.averages) == ("step", 12, ("ema", "fawa"))
-        assert (spec.select, spec.test_selected) == ("pgd-5" if scale == "laptop" else None, False)
-    names = [one.checkpoint for one in request.evaluations]
-    assert names[:2] + names[10:13] + names[-1:] == ["last-11", "last-10", "last-1", "last", "ema-11", "fawa"]
-    assert [(one.split, one.checkpoint) for one in request.parts["valid"].evaluations] == [("valid", name) for name in names[:12]]
-    assert request.parts["valid"].specs == request.specs
-
-
-def test_at_scale_paper_the_epochs_begin_with_the_published_drop():
-    (spec, *_) = registry.request(fluctuation.NAME, "paper").specs
-    assert spec.milestones == (101,)
-    assert (spec.lr, spec.batch_norm, spec.attack) == (0.1, "train", "pgd-10@wei2023")
-
-
 # Measures.
 
 

@@ -78,30 +78,6 @@ def test_a_claim_on_all_radii_is_not_tested_without_one_and_those_on_long_traini
     assert "robust overfitting" in found["larger-radius-last"].reason
 
 
-def test_the_runs_differ_in_the_radius_alone_and_are_judged_at_that_of_the_scale():
-    quick, laptop = (registry.request(margins.NAME, scale) for scale in ("quick", "laptop"))
-    assert {(spec.eps, spec.probe_eps) for spec in quick.parts["swept"].specs} == {(e, "0.2") for e in ("0.05", "0.1", "0.3")}
-    assert {(spec.eps, spec.probe_eps) for spec in laptop.parts["swept"].specs} == {(e, "8/255") for e in ("4/255", "12/255")}
-    assert {spec.defence for spec, _ in laptop.pairs} == {"pgd-at"}
-    assert list(laptop.specs) == [registry.training("laptop", "pgd-at", seed) for seed in (0, 1)]
-    for request, both in ((quick, ("0.2", "0.1")), (laptop, ("8/255", "4/255"))):
-        for one in (request, request.parts["swept"]):
-            assert [(e.attack, e.eps) for e in one.evaluations] == [("clean", both[0]), *(("pgd-20", eps) for eps in both)]
-    assert set(quick.specs) < set(quick.parts["choosing"].specs)
-
-
-def test_claims_on_long_trainings_compare_with_the_best_epoch_at_scale_paper():
-    for scale, numbers in (("laptop", [0, 0]), ("short", [0, 0]), ("paper", [2, 14])):
-        parts = registry.request(margins.NAME, scale).parts
-        some = [parts["best"], parts["best swept"]]
-        assert [len(one.specs) for one in some] == numbers
-        assert {(e.attack, e.checkpoint, e.eps) for one in some for e in one.evaluations} == {("pgd-20", "best", "8/255")}
-    paper = registry.request(margins.NAME, "paper")
-    assert paper.parts["best"].specs == paper.specs
-    assert paper.parts["best swept"].specs == paper.parts["swept"].specs
-    assert all(spec.select for spec in paper.specs)
-
-
 def test_the_best_epoch_stands_next_to_the_last(trainings):
     plain, swept = trainings
     best = [one.sel(attack=["pgd-20"], eval_eps="0.2", drop=True) for one in trainings]

@@ -5,7 +5,6 @@ import pytest
 import xarray as xr
 from claim_answers import CLASS, judged, outcomes_with
 
-from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.wei2023 import regularisations, sweeps
 from classwise.papers.wei2023.classes import GROUPS
@@ -62,11 +61,3 @@ def test_betas_are_joined_in_rising_order_also_where_the_lowest_is_the_only_othe
     joined = regularisations.SECTION.arrange["betas"].function(plain, low)
     assert list(joined.beta.values) == ["1", "6"]
     assert joined.hard.sum() == 3
-
-
-def test_the_runs_differ_in_beta_alone_and_share_the_usual_one():
-    quick, laptop = (registry.request(regularisations.NAME, scale) for scale in ("quick", "laptop"))
-    assert list(laptop.specs) == [registry.training("laptop", "trades", seed) for seed in (0, 1)]
-    assert [dict(spec.options) for spec in laptop.parts["swept"].specs] == [{"beta": 1}] * 2
-    assert {spec.options["beta"] for spec in quick.parts["swept"].specs} == {1, 3}
-    assert {spec.defence for request in (quick, laptop) for spec in (*request.specs, *request.parts["swept"].specs)} == {"trades"}

@@ -116,17 +116,6 @@ def test_what_the_paper_reports_agrees_with_its_claims_but_where_it_contradicts_
             assert claim.low < claim.theirs < claim.high, claim.name
 
 
-def test_each_method_is_a_training_and_a_checkpoint_that_the_section_evaluates():
-    for scale in ("quick", "laptop", "short"):
-        request = registry.request(section.NAME, scale)
-        asked = {(spec.defence, one.checkpoint) for spec, some in request.pairs for one in some}
-        rows = {methods.METHODS[name] for name in methods.COMPARED}
-        assert rows <= asked
-        best = {(spec.defence, one.checkpoint) for spec, some in request.parts["best"].pairs for one in some}
-        expected = {(defence, methods.BEST[checkpoint]) for defence, checkpoint in rows}
-        assert expected <= best if scale != "quick" else not best
-
-
 def test_on_tiny_imagenet_the_network_and_the_best_epoch_are_those_of_the_paper():
     pairs = registry.request(section.NAME, "paper", dataset="tiny-imagenet").pairs
     assert {(spec.model, spec.select_by) for spec, _ in pairs} == {("resnet18", "sum-fifth")}

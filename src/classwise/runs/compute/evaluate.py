@@ -31,7 +31,7 @@ from classwise.runs.compute.device import one_thread, where
 from classwise.runs.compute.networks import network_of
 from classwise.runs.compute.resume import Resumable
 from classwise.runs.compute.train import Report, no_report, train
-from classwise.runs.compute.validate import check, check_evaluation, checkpoints, images_of
+from classwise.runs.compute.validate import check_evaluation, checkpoints, images_of
 from classwise.runs.store import OUTCOMES, Key
 
 # The suffix of the file that keeps finished batches.
@@ -177,8 +177,7 @@ def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
         seen = [*zip(attacked, torch.split(outcomes.inside, evaluation.batch), images.batches(evaluation.batch), strict=True)]
         shown = [torch.where(inside.view(-1, 1, 1, 1), x, clean) for x, inside, (clean, _) in seen]
         values, layer = penultimate(model, shown, len(images.classes))
-    attrs = store.provenance(subject, *where(), evaluation) | {"layer": layer, "schema": store.FEATURES}
-    return to_xarray.features_dataset(values, outcomes, images.classes, attrs)
+    return to_xarray.features_dataset(values, outcomes, images.classes, {"layer": layer, "schema": store.FEATURES})
 
 
 class _Recording(nn.Module):
@@ -195,17 +194,16 @@ class _Recording(nn.Module):
         return logits
 
 
-def trace_attack(spec: Spec, evaluation: Evaluation) -> xr.Dataset:
+def trace_attack(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
     """Return the logits of the images of an evaluation from the start of an attack to its last step (schema "course 1").
 
     Only for PGD, of any loss, with one start and no early stopping; another attack is a UserError.
     """
-    check(spec)
-    check_evaluation(evaluation, spec)
-    images, attack, ball = problem(spec, evaluation)
+    check_evaluation(evaluation, subject)
+    images, attack, ball = problem(subject, evaluation)
     if not isinstance(attack, PGD) or attack.success != "last" or attack.restarts != 1:
         raise UserError(f"{evaluation.attack!r} has no steps that all images share; trace pgd-20 or temperature-pgd-20")
-    model = _Recording(network_of(spec, evaluation))
+    model = _Recording(network_of(subject, evaluation))
     x, y = images.batch(slice(None))
     generator = torch.Generator(x.device).manual_seed(evaluation.seed)
     with one_thread(), eval_mode(model):

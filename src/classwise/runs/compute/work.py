@@ -27,7 +27,8 @@ def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -
             return
         if key.kind == FEATURES:
             data = evaluate.class_features(subject, evaluation)
+        elif key.kind == TRACE:
+            data = evaluate.trace_attack(subject, evaluation)
         else:
-            data = evaluate.trace_attack(subject, evaluation) if key.kind == TRACE else evaluate.attacker(subject, evaluation)()
-            data = data.assign_attrs(store.provenance(subject, *device.where(), evaluation))
-        results.save(data, key.kind, key.file)
+            data = evaluate.attacker(subject, evaluation)()
+        results.save(data.assign_attrs(store.provenance(subject, *device.where(), evaluation)), key.kind, key.file)

@@ -1,4 +1,4 @@
-"""How well runs spread over workers, and how fast many are planned: `python -m tests.benchmarks.spread`.
+"""How well runs spread over workers, and how fast many are planned: `python -m benchmarks.spread`.
 
 Twelve quick runs with one worker and with two, in turn; the scheduler's share of each run; a plan of 10,000 runs. On a busy
 machine the first means little; the number of processes that were ready to run is printed.

@@ -1,6 +1,6 @@
 """Print the sections of a scale by the claims that each adds in an hour of one core, as the queue of the scale lists them.
 
-    python -m tests.benchmarks.queue_order laptop
+    python -m benchmarks.queue_order laptop
 
 Runs of the first seed alone; what the entries before those of sections and what sections further up compute costs nothing more.
 """

@@ -1,4 +1,4 @@
-"""Do our attacks break the images that other packages' attacks break? `python -m tests.benchmarks.agreement --help`.
+"""Do our attacks break the images that other packages' attacks break? `python -m benchmarks.agreement --help`.
 
 Both sides attack the same networks, in float32, with the same settings. A verdict is the prediction for the image that an attack
 returned, or for the clean image where the returned one lies outside the ball or [0, 1].

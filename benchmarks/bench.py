@@ -1,4 +1,4 @@
-"""How fast our attacks and our training are compared with others: `make bench`, or `python -m tests.benchmarks.bench`.
+"""How fast our attacks and our training are compared with others: `make bench`, or `python -m benchmarks.bench`.
 
 Each comparison runs both sides in turn in one process (ours, theirs, ours, theirs, ...) and takes the median of the ratios. Both
 sides end with the float32 verdict of the model itself; "agreement" is the share of images with the same verdict.

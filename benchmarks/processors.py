@@ -1,4 +1,4 @@
-"""How far results move with the instructions of the processor: `python -m tests.benchmarks.processors NAME`.
+"""How far results move with the instructions of the processor: `python -m benchmarks.processors NAME`.
 
 Trains and attacks the same quick networks in processes that are restricted to older vector instructions, as other processors
 have them, and writes how many predictions differ to data/recorded/processors/NAME.json.
@@ -53,7 +53,7 @@ def predictions() -> dict[str, list[list[int]]]:
 def with_limits(limits: dict[str, str]) -> dict[str, list[list[int]]]:
     """Return what `predictions` returns in a process of its own with an empty data folder and these limits."""
     with tempfile.TemporaryDirectory() as folder:
-        code = "import json; from tests.benchmarks import processors as p; print(json.dumps(p.predictions()))"
+        code = "import json; from benchmarks import processors as p; print(json.dumps(p.predictions()))"
         environment = {**os.environ, **limits, "CLASSWISE_DATA": folder}
         done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, check=True)
     result: dict[str, list[list[int]]] = json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Audits of networks that hide gradients in a known way, and of one that does not: `python -m tests.benchmarks.audits`.
+"""Audits of networks that hide gradients in a known way, and of one that does not: `python -m benchmarks.audits`.
 
 Prints the headline, the lowest number of the page at the radius and the warnings of each, the false alarms over seeds, and the
 seconds of an audit with one and two threads, on the machine as it is and with as many busy processes as cores.

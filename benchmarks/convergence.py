@@ -1,4 +1,4 @@
-"""Train each network of a scale once more, with twice the epochs, and record both: `python -m tests.benchmarks.convergence`.
+"""Train each network of a scale once more, with twice the epochs, and record both: `python -m benchmarks.convergence`.
 
 Writes data/recorded/convergence/<scale>.nc (schema "convergence 1"), which the page *performance* shows, and prints which
 trainings gain by twice the epochs. This takes three times the trainings of the scale; results that exist are used.
