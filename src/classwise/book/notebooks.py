@@ -144,6 +144,7 @@ def _run(source: Path, target: Path, given: Mapping[str, Any], *, tolerant: bool
 
     options: dict[str, Any] = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout())}
     options |= {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"], "allow_errors": tolerant}
+    options["start_timeout"] = 600  # seconds: the first kernel waits for the imports of all, long on a busy machine
     for attempt in (1, 2):
         try:
             papermill.execute_notebook(str(source), str(target), kernel_manager_class=kernels.ForkedKernels, **options)
