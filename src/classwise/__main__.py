@@ -316,9 +316,9 @@ def build_book(scale: Scale = "quick", workers: Workers = None, scheduler: Sched
 @app.command("zip")
 def zip_book() -> None:
     """Pack the built book as one file that opens without a server or Python after unpacking."""
-    from classwise.book import package
+    from classwise.book import build
 
-    print(package.pack_book(console))
+    print(build.pack_book(console))
 
 
 @app.command("serve")

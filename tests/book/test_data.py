@@ -12,7 +12,6 @@ import pytest
 import xarray as xr
 
 from classwise.book import data as files
-from classwise.book import dictionary
 from classwise.core import paths, results
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request
@@ -41,14 +40,15 @@ def table(folder, name):
 
 def explained(kind):
     """Return the fields that the dictionary explains of a kind of file."""
-    return [field.field for field in dictionary.fields() if kind in field.file]
+    known = files.dictionary()
+    return known.field[known.file.str.contains(kind, regex=False)].tolist()
 
 
 def test_every_column_is_in_the_dictionary_and_has_a_meaning(folder):
-    assert list(table(folder, "outcomes.parquet")) == explained(dictionary.OUTCOMES)
-    assert set(table(folder, "catalogue.csv")) == set(explained(dictionary.CATALOGUE))
-    assert all(field.meaning and field.source for field in dictionary.fields())
-    assert list(table(folder, "dictionary.csv")["field"]) == [field.field for field in dictionary.fields()]
+    assert list(table(folder, "outcomes.parquet")) == explained(files.OUTCOMES)
+    assert set(table(folder, "catalogue.csv")) == set(explained(files.CATALOGUE))
+    assert (files.dictionary()[["meaning", "source"]] != "").all(axis=None)
+    assert table(folder, "dictionary.csv").equals(files.dictionary())
 
 
 def test_every_variable_coordinate_and_attribute_of_netcdf_is_in_the_dictionary(folder):
@@ -144,18 +144,15 @@ def test_files_that_a_stopped_call_left_or_that_are_missing_are_written_again(fo
     assert not files.write_files("quick", folder)
 
 
-def test_files_are_written_again_when_the_dictionary_changes(folder, monkeypatch):
-    assert "name of the images" in Spec.__doc__
-    monkeypatch.setattr(Spec, "__doc__", Spec.__doc__.replace("name of the images", "name of all images"))
-    assert files.write_files("quick", folder)
-    assert any("name of all images" in meaning for meaning in table(folder, "dictionary.csv")["meaning"])
-
-
-def test_equal_results_give_equal_bytes_and_are_written_once(folder, tmp_path):
+def test_equal_results_give_equal_bytes_and_are_written_again_when_a_meaning_changes(folder, tmp_path, monkeypatch):
     assert not files.write_files("quick", folder)
     assert files.write_files("quick", tmp_path / "again")
     for name in files.file_names().values():
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+    assert "name of the images" in files.field_meanings(Spec)["dataset"]
+    monkeypatch.setattr(Spec, "__doc__", Spec.__doc__.replace("name of the images", "name of all images"))
+    assert files.write_files("quick", folder)
+    assert any("name of all images" in meaning for meaning in table(folder, "dictionary.csv")["meaning"])
 
 
 def test_the_archive_unpacked_in_a_data_folder_takes_the_place_of_computing(folder, small, tmp_path, monkeypatch):
@@ -164,10 +161,3 @@ def test_the_archive_unpacked_in_a_data_folder_takes_the_place_of_computing(fold
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "other"))
     monkeypatch.setattr(load, "ensure_results", lambda pairs, workers: pytest.fail("something is computed"))
     assert load.outcomes([small], [Evaluation(), ATTACK]).sizes["attack"] == 2
-
-
-def test_meanings_of_settings_are_read_from_the_docstrings():
-    known = dictionary.field_meanings(Evaluation)
-    assert known["checkpoint"].startswith('"last"')
-    assert known["attack"] == known["options"]
-    assert "name of the images" in dictionary.field_meanings(Spec)["dataset"]

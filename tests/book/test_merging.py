@@ -1,21 +1,26 @@
 """Notebooks at a scale that is only read: merged with another scale under a switch, or with notes where runs are missing."""
 
+import json
+
 import nbformat
 import pytest
 
 from classwise.book import merging
 from classwise.book.notebooks import NotebookFailed, execute
+from classwise.core.markup import CHART
 
-RECORDED, COMPUTED = "laptop", "quick"
+RECORDED, COMPUTED = SCALES = "laptop", "quick"
+ONLY = "digits, computed here; not recorded on CIFAR-10"
 # A chart of three rows.
-CHART = """from IPython.display import HTML, display
-spec = '{"datasets": {"a": "label,value' + ''.join(fr'\\n{one},1' for one in range(3)) + '"}}'
-display(HTML(f'<script>(function(spec) {{vegaEmbed(spec)}})({spec})</script>'))
+DRAWING = f"""import json
+from IPython.display import display
+rows = 'label,value' + ''.join(f'\\n{{one}},1' for one in range(3))
+display({{'{CHART}': json.dumps({{'datasets': {{'a': rows}}}}), 'text/plain': 'a chart'}}, raw=True)
 """
 CELLS = (
     "# A page",
     "scale = 'quick'",
-    CHART + "names = {'quick': ['a', 'b'], 'laptop': ['a']}[scale]",
+    DRAWING + "names = {'quick': ['a', 'b'], 'laptop': ['a']}[scale]",
     "print(len(names), 'of', scale)",
     "print('the same at both')",
     "from classwise.core.errors import NotRecorded\nfor name in {'a', 'b'} - set(names):\n    raise NotRecorded(f'no {name}')\n"
@@ -24,37 +29,44 @@ CELLS = (
 )
 
 
-@pytest.fixture
-def notebook(tmp_path):
+@pytest.fixture(scope="module")
+def both_executed(tmp_path_factory):
+    """A notebook executed at the two scales; at the recorded one two cells fail."""
+    folder, contents = tmp_path_factory.mktemp("executed"), []
     cells = [nbformat.v4.new_markdown_cell(CELLS[0]), *map(nbformat.v4.new_code_cell, CELLS[1:])]
     cells[1].metadata.tags = ["parameters"]
     content = nbformat.v4.new_notebook(cells=cells)
     content.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(content, tmp_path / "page.ipynb")
-    return tmp_path / "page.ipynb"
+    nbformat.write(content, folder / "page.ipynb")
+    for scale in SCALES:
+        target = folder / f"{scale}.ipynb"
+        execute(folder / "page.ipynb", target, {"scale": scale}, folder / "failed.ipynb", tolerant=scale == RECORDED)
+        contents.append(target.read_text())
+    return contents
 
 
 @pytest.fixture
-def executed(notebook, tmp_path):
-    """The notebook executed at the two scales; at the recorded one two cells fail."""
-    paths = {}
-    for scale in (RECORDED, COMPUTED):
-        paths[scale] = tmp_path / f"{scale}.ipynb"
-        execute(notebook, paths[scale], {"scale": scale}, tmp_path / "failed.ipynb", tolerant=scale == RECORDED)
-    return paths
+def executed(both_executed, tmp_path):
+    for scale, content in zip(SCALES, both_executed, strict=True):
+        (tmp_path / f"{scale}.ipynb").write_text(content)
+    return {scale: tmp_path / f"{scale}.ipynb" for scale in SCALES}
+
+
+def merged(executed):
+    merging.merge(executed[RECORDED], executed[COMPUTED], SCALES, "page", complete=False)
+    return nbformat.read(executed[COMPUTED], as_version=4).cells
 
 
 def html(cell):
-    return "".join(output.data["text/html"] for output in cell.outputs if output.output_type == "display_data")
+    return "".join(output.data.get("text/html", "") for output in cell.outputs if output.output_type == "display_data")
 
 
 def text(cell):
     return [output.text for output in cell.outputs if output.output_type == "stream"]
 
 
-def test_both_outputs_stand_under_a_switch_the_recorded_first(executed, tmp_path):
-    failures = merging.merge(executed[RECORDED], executed[COMPUTED], (RECORDED, COMPUTED), tmp_path / "merged.ipynb")
-    cells = nbformat.read(tmp_path / "merged.ipynb", as_version=4).cells
+def test_both_outputs_stand_under_a_switch_the_recorded_first(executed):
+    cells = merged(executed)
     assert len(cells) == len(CELLS) + 1
     switch = cells[1].source
     assert switch.index('data-scale="laptop" aria-pressed="true">CIFAR-10, recorded<') < switch.index(
@@ -64,79 +76,62 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed, tmp_path
     assert text(both) == ["1 of laptop\n", "2 of quick\n"]
     assert html(both).count("scale-mark") == 2
     assert html(both).index('data-scale="laptop"') < html(both).index('data-scale="quick"') < html(both).index("scale-end")
+    assert [len(some) for some in merging.by_scale(both.outputs).values()] == [2, 2, 1]
     assert (text(same), html(same)) == (["the same at both\n"], "")
     assert text(only_computed) == ["second y\n"]
-    note = '<p class="scale-mark" data-scale="laptop" data-kept>digits, computed here; not recorded on CIFAR-10</p>'
+    note = f'<p class="scale-mark" data-scale="laptop" data-kept>{ONLY}</p>'
     assert html(only_computed) == note + '<span class="scale-end"></span>'
-    line = "Parts with an edge: digits, computed here; not recorded on CIFAR-10."
-    assert f'<p class="scale-mark" data-scale="laptop" data-kept hidden>{line}</p>' in switch
+    assert f'<p class="scale-mark" data-scale="laptop" data-kept hidden>Parts with an edge: {ONLY}.</p>' in switch
     assert "data-first" not in switch
     assert only_computed.outputs[2].output_type == "stream"  # behind the end: in both views
-    assert [(failure.cell, failure.kind, failure.missing) for failure in failures] == [
-        (5, "NotRecorded", True),
-        (6, "NameError", True),
-    ]
-    merging.check(failures, "page", RECORDED, complete=False)
 
 
-@pytest.mark.parametrize("complete", [True, False])
-def test_a_failure_that_no_missing_result_explains_is_raised(complete):
-    failures = [merging.Failure(2, "NotRecorded", "no run", missing=True), merging.Failure(3, "KeyError", "'b'")]
-    with pytest.raises(NotebookFailed, match=f"page failed at scale laptop in cell {2 if complete else 3}: "):
-        merging.check(failures, "page", RECORDED, complete=complete)
-
-
-@pytest.mark.parametrize(
-    ("last", "kinds"),
-    [
-        ("print(1 / 0)", [("NotRecorded", True), ("ZeroDivisionError", False)]),
-        ("print(results)", [("NotRecorded", True), ("NameError", False)]),
-        ("print({}['b'])", [("NotRecorded", True), ("KeyError", False)]),
-        (
-            "import xarray as xr\nxr.Dataset(coords={'defence': ['a']}).sel(defence=['b'])",
-            [("NotRecorded", True), ("KeyError", True)],
-        ),
-        ("more = result\nprint(more)", [("NotRecorded", True), ("NameError", True)]),
-    ],
-)
-def test_only_a_missing_result_and_what_needs_it_count_as_not_recorded(notebook, tmp_path, last, kinds):
-    content = nbformat.read(notebook, as_version=4)
-    content.cells[-1].source = last
-    nbformat.write(content, notebook)
-    execute(notebook, tmp_path / "out.ipynb", {"scale": RECORDED}, tmp_path / "failed.ipynb", tolerant=True)
-    failures = merging.note_missing(tmp_path / "out.ipynb")
-    assert [(failure.kind, failure.missing) for failure in failures] == kinds
-    if not all(missing for _, missing in kinds):
-        with pytest.raises(NotebookFailed, match=f"in cell 7: {kinds[-1][0]}"):
-            merging.check(failures, "page", RECORDED, complete=False)
-
-
-def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(executed, tmp_path):
+@pytest.mark.parametrize("recorded", [True, False])
+def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(executed, recorded):
     content = nbformat.read(executed[RECORDED], as_version=4)
     for cell in content.cells:
         cell.get("outputs", [])[:] = [output for output in cell.get("outputs", []) if output.output_type != "display_data"]
     nbformat.write(content, executed[RECORDED])
-    failures = merging.merge(executed[RECORDED], executed[COMPUTED], (RECORDED, COMPUTED), tmp_path / "merged.ipynb")
-    cells = nbformat.read(tmp_path / "merged.ipynb", as_version=4).cells
-    assert len(cells) == len(CELLS) + 1
-    assert cells[1].source == '<p class="scale-mark">digits, computed here; not recorded on CIFAR-10</p>'
-    assert not any("scale-" in html(cell) for cell in cells if cell.cell_type == "code")
-    assert len(failures) == 2
-
-
-def test_a_page_of_which_nothing_is_recorded_names_its_dataset_below_the_title(executed):
-    merging.mark_computed(executed[COMPUTED], (RECORDED, COMPUTED))
+    merged(executed) if recorded else merging.mark_computed(executed[COMPUTED], SCALES)
     cells = nbformat.read(executed[COMPUTED], as_version=4).cells
-    assert cells[1].source == '<p class="scale-mark">digits, computed here; not recorded on CIFAR-10</p>'
+    assert len(cells) == len(CELLS) + 1
+    assert cells[1].source == f'<p class="scale-mark">{ONLY}</p>'
+    assert not any("scale-" in html(cell) for cell in cells if cell.cell_type == "code")
 
 
 def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):
-    failures = merging.note_missing(executed[RECORDED])
+    merging.note_missing(executed[RECORDED], "page", RECORDED, complete=False)
     cells = [cell for cell in nbformat.read(executed[RECORDED], as_version=4).cells if cell.cell_type == "code"]
-    assert [failure.kind for failure in failures] == ["NotRecorded", "NameError"]
+    assert "Not shown: no b." in html(cells[-2])
     assert "Not shown: not all runs that this cell shows are recorded." in html(cells[-1])
     assert all(output.output_type != "error" for cell in cells for output in cell.outputs)
     assert text(cells[3]) == ["1 of laptop\n"]
+
+
+MISSING = ("NotRecorded", "no run")
+
+
+@pytest.mark.parametrize(
+    ("errors", "complete", "place"),
+    [
+        ([MISSING], False, None),
+        ([MISSING, ("NameError", "name 'result' is not defined")], False, None),
+        ([("KeyError", "\"not all values found in index 'defence'\""), ("MeasurementError", "no seeds")], False, None),
+        ([MISSING], True, 0),
+        ([MISSING, ("KeyError", "'b'")], False, 1),
+        ([MISSING, ("ZeroDivisionError", "division by zero")], False, 1),
+        ([("NameError", "name 'result' is not defined"), MISSING], False, 0),
+    ],
+)
+def test_only_a_missing_result_and_what_follows_from_it_are_left_out(errors, complete, place):
+    cells = [
+        nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("error", ename=kind, evalue=words)]) for kind, words in errors
+    ]
+    if place is None:
+        merging.check(cells, "page", RECORDED, complete=complete)
+    else:
+        with pytest.raises(NotebookFailed, match=f"page failed at scale laptop in cell {place}: {errors[place][0]}: "):
+            merging.check(cells, "page", RECORDED, complete=complete)
 
 
 def not_drawn(cells, place):
@@ -148,7 +143,7 @@ def not_drawn(cells, place):
 
 def of_two_values(cells, place):
     (chart,) = (output for output in cells[place].outputs if output.output_type == "display_data")
-    chart.data["text/html"] = chart.data["text/html"].replace(r"\n2,1", "")
+    chart.data[CHART] = json.dumps({"datasets": {"a": "label,value\n0,1\n1,1"}})
 
 
 def without_finding(cells, place):
@@ -157,12 +152,11 @@ def without_finding(cells, place):
 
 
 @pytest.mark.parametrize("lacking", [not_drawn, of_two_values, without_finding])
-def test_a_page_without_a_finding_or_a_first_chart_at_the_recorded_scale_opens_with_the_other(executed, tmp_path, lacking):
+def test_a_page_without_a_finding_or_a_first_chart_at_the_recorded_scale_opens_with_the_other(executed, lacking):
     content = nbformat.read(executed[RECORDED], as_version=4)
-    lacking(content.cells, next(number for number, cell in enumerate(content.cells) if cell.source.startswith(CHART)))
+    lacking(content.cells, next(number for number, cell in enumerate(content.cells) if cell.source.startswith(DRAWING)))
     nbformat.write(content, executed[RECORDED])
-    merging.merge(executed[RECORDED], executed[COMPUTED], (RECORDED, COMPUTED), tmp_path / "merged.ipynb")
-    buttons = nbformat.read(tmp_path / "merged.ipynb", as_version=4).cells[1].source
+    buttons = merged(executed)[1].source
     assert 'data-first="quick"' in buttons
     assert 'data-scale="quick" aria-pressed="true"' in buttons
     assert 'data-scale="laptop" aria-pressed="false"' in buttons

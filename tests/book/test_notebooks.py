@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -23,11 +23,6 @@ from classwise.papers import registry
 NAMES = notebooks.names()
 
 
-@pytest.fixture(params=NAMES)
-def notebook(request):
-    return nbformat.read(notebooks.find(request.param), as_version=4)
-
-
 def code(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
@@ -35,49 +30,40 @@ def code(notebook):
 def test_every_section_has_a_notebook_and_every_notebook_a_place_in_the_book():
     toc = yaml.safe_load((checkout() / "book" / "_toc.yml").read_text())
     listed = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
-    made = [*NAMES, "data"]
-    assert sorted([toc["root"], *(name for name in listed if not name.startswith("guide/"))]) == sorted(made)
+    assert sorted([toc["root"], *(name for name in listed if not name.startswith("guide/"))]) == sorted([*NAMES, "data"])
     assert set(registry.SECTIONS) <= set(NAMES)
 
 
-def test_notebooks_are_stored_without_outputs(notebook):
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_has_short_cells_without_outputs_prose_for_any_scale_and_parameters_with_a_type_and_a_comment(name):
+    notebook = nbformat.read(notebooks.find(name), as_version=4)
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code(notebook))
     assert notebook.metadata.kernelspec.name == "python3"
-
-
-def test_cells_are_short_and_hold_no_functions_and_no_torch(notebook):
-    assert (15 if notebook.cells[0].id == "index-0" else 18) <= len(notebook.cells) <= 34
+    assert (15 if name == "index" else 18) <= len(notebook.cells) <= 34
+    assert notebook.cells[0].source.startswith("# ")
+    prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    assert len(prose) >= 0.4 * len(notebook.cells)
+    for text in prose:
+        assert not re.search(r"\b\d+ epochs\b|\bscale \*quick\*", text), text
+        assert text.count("<details>") == text.count("</details>")
     for cell in code(notebook):
-        imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(cell.source).body)
-        most = 16 if "parameters" in cell.metadata.get("tags", []) else 10 if imports else 6
-        assert len(cell.source.splitlines()) <= most, cell.source
-        for node in ast.walk(ast.parse(cell.source)):
+        tree, given = ast.parse(cell.source), "parameters" in cell.metadata.get("tags", [])
+        imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
+        assert len(cell.source.splitlines()) <= (16 if given else 10 if imports else 6), cell.source
+        assert not given or all(isinstance(node, ast.AnnAssign) for node in tree.body)
+        for node in ast.walk(tree):
             assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), cell.source
             assert not (isinstance(node, ast.Import | ast.ImportFrom) and "torch" in ast.unparse(node)), cell.source
-
-
-def test_every_chart_is_introduced_by_prose(notebook):
-    assert notebook.cells[0].cell_type == "markdown"
-    assert notebook.cells[0].source.startswith("# ")
-    kinds = [cell.cell_type for cell in notebook.cells]
-    assert kinds.count("markdown") >= 0.4 * len(kinds)
+    assert sum("parameters" in cell.metadata.get("tags", []) for cell in code(notebook)) == 1
+    known = notebooks.parameters(notebooks.find(name))
+    assert all(one.annotation and one.comment for one in known.values())
+    assert set(papermill.inspect_notebook(str(notebooks.find(name)))) == set(known)
 
 
 # The list of claims begins with the numbers of its verdicts, and the settings are tables.
 FORMED = [name for name in NAMES if name not in ("claims", "papers") and not name.endswith("/A-settings")]
-DRAWING = {
-    "charts",
-    "class_explorer",
-    "curves",
-    "dots",
-    "explorers",
-    "gallery",
-    "heatmaps",
-    "ledger",
-    "plots",
-    "theory_explorer",
-    "trace_explorer",
-}
+EXPLORERS = ("class_explorer", "explorers", "theory_explorer", "trace_explorer")
+PLOTS = ("charts", "curves", "dots", "gallery", "heatmaps", "ledger", "plots")
 WORDS = {"superclass_table", "markdown", "summary", "not_tested", "notes"}  # of these modules
 
 
@@ -114,29 +100,19 @@ def test_what_a_notebook_takes_from_the_package_is_there(name):
 
 
 @pytest.mark.parametrize("name", FORMED)
-def test_a_page_begins_with_its_finding_and_the_chart_that_shows_it(name):
+def test_a_page_begins_with_its_finding_and_its_chart_ends_with_its_limitations_and_its_captions_type_no_result(name):
     cells = nbformat.read(notebooks.find(name), as_version=4).cells
     assert len(cells[0].source) <= 600
-    first = next(place for place, cell in enumerate(cells) if figure(cell))
-    before = cells[1:first]
+    before = cells[1 : next(place for place, cell in enumerate(cells) if figure(cell))]
     assert "parameters" in before[1].metadata.tags
     assert all(cell.cell_type == "code" for cell in before)
     (finding,) = [cell for cell in before[2:] if shown(cell) is not None]
     assert re.search(r"^Markdown\((findings|say)\.", finding.source, re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", [name for name in FORMED if name != "index"])
-def test_a_page_ends_with_its_limitations_and_its_provenance(name):
-    *_, limitations, last = nbformat.read(notebooks.find(name), as_version=4).cells
-    assert limitations.source.startswith("## Limitations\n")
-    assert last.metadata.tags == ["provenance"]
-
-
-@pytest.mark.parametrize("name", FORMED)
-def test_each_chart_has_a_name_and_a_caption_that_types_no_result(name):
-    for cell in code(nbformat.read(notebooks.find(name), as_version=4)):
+    assert name == "index" or cells[-2].source.startswith("## Limitations\n")
+    assert name == "index" or cells[-1].metadata.tags == ["provenance"]
+    for cell in (cell for cell in cells if cell.cell_type == "code"):
         module, function = shown(cell) or ("", "")
-        assert bool(figure(cell)) or module not in DRAWING or function in WORDS, cell.source
+        assert bool(figure(cell)) or module not in (*EXPLORERS, *PLOTS) or function in WORDS, cell.source
         if figure(cell):
             assert re.fullmatch(r"fig(-[a-z]+)+", figure(cell)["name"])
             caption = figure(cell)["caption"]
@@ -154,43 +130,17 @@ def test_the_names_of_figures_are_unique_and_each_explorer_stands_on_one_page():
     assert len(explorers) == 3
 
 
-def test_text_holds_for_any_scale(notebook):
-    for cell in (cell for cell in notebook.cells if cell.cell_type == "markdown"):
-        assert not re.search(r"\b\d+ epochs\b|\bscale \*quick\*", cell.source), cell.source
-        assert cell.source.count("<details>") == cell.source.count("</details>")
-
-
-def test_one_cell_holds_the_parameters_each_with_a_type_and_a_comment(notebook):
-    (cell,) = [cell for cell in code(notebook) if "parameters" in cell.metadata.get("tags", [])]
-    for line in cell.source.splitlines():
-        (node,) = ast.parse(line).body
-        assert isinstance(node, ast.AnnAssign), line
-        assert "  # " in line, line
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_papermill_sees_the_same_parameters(name):
-    assert set(papermill.inspect_notebook(str(notebooks.find(name)))) == set(notebooks.parameters(notebooks.find(name)))
-
-
 @pytest.mark.parametrize("name", registry.SECTIONS)
 def test_the_parameters_of_a_section_are_those_of_its_request(name):
     known = notebooks.parameters(notebooks.find(name))
-    assert known["seeds"] == "Optional[list[int]]"
+    assert known["seeds"].annotation == "Optional[list[int]]"
     assert registry.request(name, **dict.fromkeys(set(known) - {"scale"})) == registry.request(name)
 
 
 def test_parameters_are_read_as_people_write_them():
     text = 'dataset=digits seeds=[0,1] eps=0.1 eval_eps=8/255 defences=[standard, pgd-at] scale="quick" x=None'
-    assert notebooks.parse(text) == {
-        "dataset": "digits",
-        "seeds": [0, 1],
-        "eps": 0.1,
-        "eval_eps": "8/255",
-        "defences": ["standard", "pgd-at"],
-        "scale": "quick",
-        "x": None,
-    }
+    given = {"dataset": "digits", "seeds": [0, 1], "eps": 0.1, "eval_eps": "8/255", "defences": ["standard", "pgd-at"]}
+    assert notebooks.parse(text) == {**given, "scale": "quick", "x": None}
 
 
 @pytest.mark.parametrize(
@@ -212,8 +162,7 @@ def test_mistakes_in_parameters_are_named(text, says):
 
 
 def test_a_notebook_is_found_by_any_of_its_names():
-    path = notebooks.find("tian2021/4-1-class-bias")
-    assert notebooks.find("notebooks/tian2021/4-1-class-bias.ipynb") == path
+    assert notebooks.find("notebooks/tian2021/4-1-class-bias.ipynb") == notebooks.find("tian2021/4-1-class-bias")
     with pytest.raises(UserError, match="did you mean 'tian2021/4-1-class-bias'"):
         notebooks.find("tian2021/4-1-class-bais")
 
@@ -259,33 +208,24 @@ def test_a_standalone_page_needs_no_network(written, tmp_path):
     assert '<link rel="stylesheet" href="http' not in page
 
 
-def test_a_kernel_that_dies_before_it_answers_is_started_once_more(tmp_path, monkeypatch):
-    calls = []
+@pytest.mark.parametrize(
+    ("reason", "deaths", "calls"),
+    [("Kernel died before replying", 1, 2), ("Kernel died before replying", 2, 2), ("Kernel died", 1, 1)],
+)
+def test_a_kernel_that_dies_before_it_answers_is_started_once_more(tmp_path, monkeypatch, reason, deaths, calls):
+    made = []
 
     def dies(source, target, **how):
-        calls.append(target)
-        if len(calls) == 1:
-            raise RuntimeError("Kernel died before replying to kernel_info")
+        made.append(target)
+        if len(made) <= deaths:
+            raise RuntimeError(reason)
         Path(target).write_text("{}")
 
     monkeypatch.setattr(papermill, "execute_notebook", dies)
-    notebooks.execute(tmp_path / "a.ipynb", tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
-    assert (len(calls), (tmp_path / "out.ipynb").exists()) == (2, True)
-
-
-def test_a_kernel_that_dies_twice_or_later_is_a_failed_notebook(tmp_path, monkeypatch):
-    calls, reasons = [], {"Kernel died before replying to kernel_info": 2, "Kernel died": 1}
-
-    def dies(source, target, **how):
-        calls.append(target)
-        raise RuntimeError(reason)
-
-    monkeypatch.setattr(papermill, "execute_notebook", dies)
-    for reason, times in reasons.items():
-        calls.clear()
-        with pytest.raises(notebooks.NotebookFailed, match=f"a.ipynb failed: RuntimeError: {reason}; see"):
-            notebooks.execute(tmp_path / "a.ipynb", tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
-        assert len(calls) == times
+    expected = pytest.raises(notebooks.NotebookFailed, match=f"RuntimeError: {reason}") if calls == deaths else nullcontext()
+    with expected:
+        notebooks.execute(tmp_path / "a.ipynb", tmp_path / "out.ipynb", {}, tmp_path / "failed.ipynb")
+    assert (len(made), (tmp_path / "out.ipynb").exists()) == (calls, calls > deaths)
 
 
 BEFORE_THE_FORK = """

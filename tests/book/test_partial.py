@@ -1,5 +1,7 @@
 """Every page of a section on recordings of which only parts are there: a missing result is named, and nothing else fails."""
 
+import ast
+import re
 import shutil
 
 import mocks
@@ -63,8 +65,8 @@ def recorded(data, monkeypatch):
     return record
 
 
-def failures_of(name, change=lambda source: source):
-    """Execute the code of a notebook at the recorded scale in this process and return its failures."""
+def cells_of(name, change=lambda source: source):
+    """Execute the code of a notebook at the recorded scale in this process and return its cells, with errors as outputs."""
     node = nbformat.read(notebooks.find(name), as_version=4)
     values = {}
     for cell in (cell for cell in node.cells if cell.cell_type == "code"):
@@ -75,7 +77,7 @@ def failures_of(name, change=lambda source: source):
             cell.outputs = [nbformat.v4.new_output("error", **raised)]
         if "parameters" in cell.metadata.get("tags", []):
             values["scale"] = SCALE
-    return node, merging.failures_in(node.cells)
+    return node.cells
 
 
 @pytest.mark.filterwarnings("ignore")  # a kernel prints them
@@ -89,18 +91,26 @@ def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name,
     part = recorded_part(request)
     assert part.specs
     assert len(part.pairs) < len(request.pairs)
-    node, failures = failures_of(name)
-    merging.check(failures, name, SCALE, complete=False)
+    cells = cells_of(name)
+    merging.check(cells, name, SCALE, complete=False)
+    failed = {number: cell for number, cell in enumerate(cells) if cell.get("outputs")}
     # The cells that load the outcomes and show the main result are executed.
-    assert all(failure.cell > 3 for failure in failures), failures
-    assert len(failures) < sum(cell.cell_type == "code" for cell in node.cells) - 3
+    assert all(number > 3 for number in failed), failed
+    assert len(failed) < sum(cell.cell_type == "code" for cell in cells) - 3
+    lost = set()
+    for cell in failed.values():
+        undefined = re.match(r"name '(\w+)' is not defined", cell.outputs[0].evalue)
+        assert undefined is None or undefined[1] in lost, cell
+        lost |= {
+            one.id for one in ast.walk(ast.parse(cell.source)) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        }
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("mistake", ["request.evaluation", "outcoms", "runs.outcome(request)"])
+@pytest.mark.parametrize("mistake", ["request.evaluation", "runs.outcome(request)"])
 def test_an_error_of_a_cell_is_raised_at_a_partial_recording(recorded, mistake):
     name = "tian2021/4-2-class-relations"
     recorded(least(registry.request(name, SCALE)))
-    _, failures = failures_of(name, lambda source: source.replace("dots.confused_pairs(", f"{mistake}\ndots.confused_pairs("))
-    with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 12: (Attribute|Name)Error"):
-        merging.check(failures, name, SCALE, complete=False)
+    cells = cells_of(name, lambda source: source.replace("dots.confused_pairs(", f"{mistake}\ndots.confused_pairs("))
+    with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 12: AttributeError"):
+        merging.check(cells, name, SCALE, complete=False)

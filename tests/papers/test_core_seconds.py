@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from classwise.book import seconds
+from classwise.book import build
 from classwise.papers import registry
 from classwise.runs.schedule.cost import Costs, pace_file
 
@@ -59,6 +59,6 @@ if __name__ == "__main__":
 
     here = device.where()[0]
     rates = json.loads(pace_file().read_text())[here]
-    notebooks = {name: value for name, value in seconds.stored().items() if name != "render"}
+    notebooks = {name: value for name, value in build.known_seconds().items() if name != "render"}
     FILE.write_text(json.dumps({"device": here, "rates": rates, "notebooks": notebooks}, indent=1, sort_keys=True) + "\n")
     sys.exit(0)

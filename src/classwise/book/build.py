@@ -1,29 +1,31 @@
 """Build the book: runs, executed notebooks, scripts that work offline, and the rendered pages."""
 
-import hashlib
 import json
 import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import distribution
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import vl_convert
 import yaml
 from filelock import FileLock, Timeout
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+import classwise
 from classwise import runs
-from classwise.book import data, merging, notebooks, pages, seconds
-from classwise.core.errors import UserError, unknown
-from classwise.core.files import write
+from classwise.book import data, merging, notebooks, pages
+from classwise.core.errors import UserError
+from classwise.core.files import digest, write
 from classwise.core.markup import counted
 from classwise.core.paths import build_folder, checkout
 from classwise.papers import registry, scales
@@ -34,6 +36,13 @@ from classwise.stats import benchmarks
 if TYPE_CHECKING:
     from classwise.runs.schedule.plan import Requested
 
+_BOOK = Path(__file__).parent
+# The code that only decides how pages look: a change of it renders the book and executes nothing.
+_SHELL = [*(_BOOK / f"{name}.py" for name in ("data", "figures", "pages", "shell"))]
+_SHELL += [_BOOK / "charts.js", _BOOK / "dictionary.csv"]
+# Notebooks that are executed at once, and the seconds of a notebook and of rendering that were never measured; the file of those
+# of the last build.
+_AT_ONCE, NOTEBOOK, RENDER, _TIMINGS = 2, 20.0, 60.0, "timings.json"
 # The root of the book, and the pages that read the verdicts of all sections.
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
@@ -49,38 +58,12 @@ _PAGES = {
 }
 
 
-class _Part(TypedDict):
-    """A part of the table of contents, as jupyter-book reads it."""
-
-    caption: str
-    chapters: list[dict[str, str]]
-
-
 def table_of_contents() -> str:
     """Return the table of contents of the book, in jupyter-book's YAML: the papers, the other pages, the guide."""
     pages = {paper.title: paper.pages for paper in registry.PAPERS.values()} | _PAGES
-    parts = [_Part(caption=title, chapters=[{"file": name} for name in names]) for title, names in pages.items() if names]
+    entries = {title: [{"file": name} for name in names] for title, names in pages.items() if names}
+    parts = [dict(caption=title, chapters=files) for title, files in entries.items()]  # noqa: C408
     return str(yaml.safe_dump({"format": "jb-book", "root": HOME, "parts": parts}, sort_keys=False))
-
-
-def _digest(parts: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(hashlib.sha256(part).digest())
-    return digest.hexdigest()
-
-
-def _code() -> list[Path]:
-    """Return the files that executed notebooks depend on."""
-    root = checkout()
-    files = {file for suffix in ("py", "csv", "js", "css") for file in (root / "src" / "classwise").rglob(f"*.{suffix}")}
-    return sorted({*files, root / "requirements.lock"} - set(_shell()))
-
-
-def _shell() -> list[Path]:
-    """Return the code that only decides how pages look: a change of it renders the book and executes nothing."""
-    names = ("charts.js", "data.py", "dictionary.py", "figures.py", "package.py", "pages.py", "shell.py")
-    return [Path(__file__).with_name(name) for name in names]
 
 
 def scripts() -> list[Path]:
@@ -88,19 +71,17 @@ def scripts() -> list[Path]:
     from altair.utils._importers import vl_version_for_vl_convert  # slow to import, unlike vl_convert
     from altair.vegalite.v6 import display
 
-    vega = build_folder() / "scripts" / "vega.js"
-    math = build_folder() / "scripts" / "mathjax.js"
+    vega, math = (build_folder() / "scripts" / name for name in ("vega.js", "mathjax.js"))
     # Altair's page template loads nothing from the network if VEGA_DEBUG already holds its versions.
     versions = {"vega": display.VEGA_VERSION, "vegalite": display.VEGALITE_VERSION, "vegaembed": display.VEGAEMBED_VERSION}
     debug = json.dumps({f"{name}_version": version for name, version in versions.items()})
-    charts = f"window.VEGA_DEBUG = {debug};\n" + Path(__file__).with_name("charts.js").read_text()
+    charts = f"window.VEGA_DEBUG = {debug};\n" + (_BOOK / "charts.js").read_text()
     if not vega.exists() or not vega.read_text().endswith(charts):
         bundle = vl_convert.javascript_bundle(vl_version=vl_version_for_vl_convert())  # type: ignore[call-arg]
         # In a function, since its top-level names would collide with those of other scripts.
         write(vega, ("(function () {\n" + bundle + "\n})();\n" + charts).encode())
     if not math.exists():
-        files = distribution("sphinx-mathjax-offline").files or []
-        script = next(file for file in files if file.name == "tex-svg.js")
+        script = next(file for file in distribution("sphinx-mathjax-offline").files or [] if file.name == "tex-svg.js")
         write(math, Path(str(script.locate())).read_bytes())
     return [vega, math]
 
@@ -111,46 +92,30 @@ def style() -> str:
     return shared + (checkout() / "book" / "standalone.css").read_text()
 
 
-def _fingerprint(name: str, scale: str) -> str:
+def _depends_on(name: str, scale: str) -> str:
     """Return a digest of everything a page depends on: its notebook, the code, the scale, and the results it shows."""
     sections = [section for section in registry.SECTIONS if name in (section, *_LEDGERS)]
     pairs = [pair for section in sections for pair in registry.request(section, scale).pairs]
-    audit = [runs.audit().id.encode()] if name == "audit" else []
-    read = [(section, other) for section in sections for other in _also_shown(section, scale)]
+    read = [(section, other) for section in sections for other in runs.shown_scales(section, scale)[:-1]]
     shown = {store.recorded(spec) for section, other in read for spec, _ in registry.request(section, other).pairs}
-    files = [notebooks.find(name), *_code(), *(benchmarks.files() if name == "performance" else [])]
-    files += [path for key in store.outcomes_of(pairs) if (path := key.path) is not None]
+    code = {file for suffix in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{suffix}")} - set(_SHELL)
+    used = [notebooks.find(name), *sorted(code), checkout() / "requirements.lock"]
+    used += benchmarks.files() if name == "performance" else []
+    used += [path for key in store.outcomes_of(pairs) if (path := key.path) is not None]
     # Of recorded runs also examples, features and traces, which pages show without computing them.
-    files += sorted(path for folder in shown for path in folder.rglob("*.nc"))
-    return _digest([scale.encode(), *audit, *(path.read_bytes() for path in files)])
-
-
-def _stored_fingerprint(mark: Path) -> str | None:
-    """Return the fingerprint in a file; None if it cannot be read."""
-    try:
-        return str(json.loads(mark.read_text())["fingerprint"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    used += sorted(path for folder in shown for path in folder.rglob("*.nc"))
+    return digest([scale, runs.audit().id if name == "audit" else "", *used])
 
 
 def _stale(scale: str) -> dict[str, str]:
-    """Return the notebooks that must be executed, with their fingerprints: those whose executed form is missing or outdated."""
-    stale = {}
-    for name in notebooks.names():
-        fingerprint = _fingerprint(name, scale)
-        if _stored_fingerprint(build_folder() / "executed" / f"{name}.json") != fingerprint:
-            stale[name] = fingerprint
-    return stale
+    """Return the notebooks that must be executed, with digests: those whose executed form is missing or outdated."""
+    digests = {name: _depends_on(name, scale) for name in notebooks.names()}
+    return {name: one for name, one in digests.items() if not _is_made(build_folder() / "executed" / f"{name}.digest", one)}
 
 
-def _also_shown(name: str, scale: str) -> list[str]:
-    """Return the scales that a page also shows: those that are only read, where any run of its section itself is stored."""
-    return runs.shown_scales(name, scale)[:-1] if name in registry.SECTIONS else []
-
-
-def _only_read(name: str, scale: str) -> list[str]:
-    """Return the scales that are only read, of a page that shows a section at a scale that is computed."""
-    return scales.also_read(scale) if name in registry.SECTIONS else []
+def _is_made(mark: Path, digest: str) -> bool:
+    """Return whether something was made from what has a digest, which is then in the file `mark`."""
+    return mark.exists() and mark.read_bytes() == digest.encode()
 
 
 def _is_complete(name: str, scale: str) -> bool:
@@ -166,18 +131,15 @@ def _execute(name: str, scale: str) -> float:
     """Execute a notebook, where results of another scale are recorded at that scale, too, and merge both; return the seconds."""
     began = time.perf_counter()
     source, out = notebooks.find(name), build_folder()
-    target, failed = out / "executed" / f"{name}.ipynb", out / "failed" / f"{name}.ipynb"
+    target, recorded, failed = (out / folder / f"{name}.ipynb" for folder in ("executed", "recorded", "failed"))
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
     execute(name, target, {"scale": scale} if scaled else {}, failed)
-    read = _only_read(name, scale)
-    shown = _also_shown(name, scale)
-    if read and not shown:
-        merging.mark_computed(target, (read[0], scale))
-    for other in shown:
-        recorded = out / "recorded" / f"{name}.ipynb"
-        notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
-        failures = merging.merge(recorded, target, (other, scale), target)
-        merging.check(failures, name, other, complete=_is_complete(name, other))
+    for other in scales.also_read(scale) if name in registry.SECTIONS else []:
+        if other in runs.shown_scales(name, scale):
+            notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
+            merging.merge(recorded, target, (other, scale), name, complete=_is_complete(name, other))
+        else:
+            merging.mark_computed(target, (other, scale))
     return time.perf_counter() - began
 
 
@@ -187,7 +149,61 @@ def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path) -> 
     tolerant = scale in scales.SCALES and scales.SCALES[scale].only_read
     notebooks.execute(notebooks.find(name), target, given, failed, tolerant=tolerant)
     if tolerant:
-        merging.check(merging.note_missing(target), name, scale, complete=_is_complete(name, scale))
+        merging.note_missing(target, name, scale, complete=_is_complete(name, scale))
+
+
+def known_seconds() -> dict[str, float]:
+    """Return the last seconds of each notebook by its name, and of "render"; none if the file is missing or damaged."""
+    try:
+        return {str(name): float(value) for name, value in json.loads((build_folder() / _TIMINGS).read_text()).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def record_seconds(name: str, value: float) -> None:
+    """Keep the seconds of a notebook, or of "render"."""
+    write(build_folder() / _TIMINGS, json.dumps(known_seconds() | {name: round(value, 1)}, indent=1, sort_keys=True).encode())
+
+
+def seconds_after_runs(stale: Collection[str]) -> float:
+    """Return the expected seconds of executing notebooks, and of rendering if there are any."""
+    known = {"render": RENDER} | known_seconds()
+    usual = median([value for name, value in known.items() if name != "render"] or [NOTEBOOK])
+    executed = sum(known.get(name, usual) for name in stale) / min(_AT_ONCE, max(len(stale), 1))
+    return executed + (known["render"] if stale else 0.0)
+
+
+def announce(pairs: "Sequence[Requested]", stale: Collection[str], console: Console, workers: int | None = None) -> float:
+    """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs."""
+    from classwise.runs.schedule import pool  # torch
+    from classwise.runs.schedule.forecast import duration, format_duration
+    from classwise.runs.schedule.plan import missing, planned
+
+    jobs, parts, of_runs, later = missing(pairs), [], 0.0, seconds_after_runs(stale)
+    if jobs:
+        of_runs = duration(planned(jobs, pool.costs_here()), workers or pool.workers_here())
+        training, evaluations = sum(job.train for job in jobs), sum(len(job.evaluations) for job in jobs)
+        words = f"{counted(training, 'run')} to train and {counted(evaluations, 'evaluation')}"
+        parts.append(f"{words}, about {format_duration(of_runs)}")
+    if stale:
+        parts.append(f"{counted(len(stale), 'notebook')} to execute and the book to render, about {format_duration(later)}")
+    if parts:
+        console.print(f"{'; '.join(parts)}; in all {format_duration(of_runs + later)}", highlight=False, soft_wrap=True)
+    return of_runs
+
+
+@contextmanager
+def progress(stale: Collection[str], console: Console, before: float) -> Iterator[Callable[[], None]]:
+    """Show the bar of a build whose runs took `before` seconds, with the time left; what it yields ends one notebook.
+
+    Nothing is shown if the output is no terminal.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    later, rendering = seconds_after_runs(stale), known_seconds().get("render", RENDER)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("the book", total=before + later)
+        bars.advance(task, before)
+        yield lambda: bars.advance(task, (later - rendering) / len(stale))
 
 
 def ensure_runs(pairs: "Sequence[Requested]", scale: str, console: Console, **workers: Any) -> None:
@@ -206,24 +222,25 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
     before: seconds of the build that are done, for its progress.
     """
     stale, errors = _stale(scale), []
-    if stale:
-        console.print(f"{counted(len(stale), 'notebook')} to execute")
+    if not stale:
+        return 0
+    console.print(f"{counted(len(stale), 'notebook')} to execute")
     with (
-        seconds.progress(list(stale), console, before) as advance,
-        ProcessPoolExecutor(seconds.AT_ONCE, mp_context=get_context("spawn")) as workers,
+        progress(stale, console, before) as advance,
+        ProcessPoolExecutor(_AT_ONCE, mp_context=get_context("spawn")) as workers,
     ):
-        if stale:  # the results to download, at the same time; `_build` finds them, or makes what failed
-            workers.submit(data.write_files, scale, build_folder() / "data")
+        # The results to download, at the same time; `build` finds them, or makes what failed.
+        workers.submit(data.write_files, scale, build_folder() / "data")
         # Last the pages that read the verdicts of all others, which else were computed twice.
         order = sorted(stale, key=lambda name: name in _LEDGERS)
         futures = {workers.submit(_execute, name, scale): name for name in order}
         for done, future in enumerate(as_completed(futures), 1):
             name, error = futures[future], future.exception()
-            if error is not None:
-                errors.append(str(error))
+            if error is None:
+                write(build_folder() / "executed" / f"{name}.digest", stale[name].encode())
+                record_seconds(name, future.result())
             else:
-                write(build_folder() / "executed" / f"{name}.json", json.dumps({"fingerprint": stale[name]}).encode())
-                seconds.record(name, future.result())
+                errors.append(str(error))
             console.print(f"\\[{done}/{len(stale)}] {name}{': failed' if error else ''}", highlight=False)
             advance()
     if errors:
@@ -248,34 +265,34 @@ def render(console: Console) -> bool:
 
     The new book replaces the old one only when it is complete.
     """
-    out, source = build_folder(), checkout() / "book"
-    sources, fresh, html = out / "pages", out / "book", out / "html"
-    inputs = sorted(path for path in source.rglob("*") if path.is_file())
-    inputs.append(checkout() / "CHANGELOG.md")  # included by guide/changelog.md
-    names = notebooks.names()
-    tables = {paper.name: paper.tables.folder / "tables.csv" for paper in registry.PAPERS.values() if paper.tables is not None}
-    results = sorted((out / "data").glob("[!.]*"))
-    inputs += [*(out / "executed" / f"{name}.ipynb" for name in names), *scripts(), *_shell(), *tables.values(), *results]
-    mark, fingerprint = out / "html.json", _digest(str(path).encode() + path.read_bytes() for path in inputs)
-    if html.exists() and _stored_fingerprint(mark) == fingerprint:
+    out, source, names = build_folder(), checkout() / "book", notebooks.names()
+    sources, fresh, html, mark = out / "pages", out / "book", out / "html", out / "html.digest"
+    executed = {name: out / "executed" / f"{name}.ipynb" for name in names}
+    extra = {f"scripts/{script.name}": script for script in scripts()}
+    extra |= {f"data/{file.name}": file for file in sorted((out / "data").glob("[!.]*"))}
+    extra |= {f"tables/{name}.csv": one.tables.folder / "tables.csv" for name, one in registry.PAPERS.items() if one.tables}
+    written = sorted(path for path in source.rglob("*") if path.is_file())
+    # guide/changelog.md includes CHANGELOG.md.
+    inputs = [*written, checkout() / "CHANGELOG.md", *executed.values(), *extra.values(), *_SHELL]
+    made_from = digest([*map(str, written), *inputs])
+    if html.exists() and _is_made(mark, made_from):
         return False
     for folder in (sources, fresh):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(source, sources)
     shutil.copy(checkout() / "CHANGELOG.md", out)
-    for name in names:
-        pages.prepare(name, out / "executed" / f"{name}.ipynb", sources / f"{name}.ipynb", sources / "_extra")
+    for name, path in executed.items():
+        pages.prepare(name, path, sources / f"{name}.ipynb", sources / "_extra")
     for name in re.findall(r"thumbnails/([\w/-]+)\.svg", notebooks.find(HOME).read_text()):
-        write(sources / "_extra" / "thumbnails" / f"{name}.svg", pages.thumbnail(out / "executed" / f"{name}.ipynb").encode())
+        write(sources / "_extra" / "thumbnails" / f"{name}.svg", pages.thumbnail(executed[name]).encode())
     write(sources / "data.md", data.page(out / "data").encode())
-    extra = {f"scripts/{script.name}": script for script in scripts()} | {f"data/{file.name}": file for file in results}
-    for name, file in (extra | {f"tables/{paper}.csv": table for paper, table in tables.items()}).items():
+    for name, path in extra.items():
         (sources / "_extra" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, sources / "_extra" / name)
+        shutil.copy(path, sources / "_extra" / name)
     console.print("rendering the book")
     began = time.perf_counter()
     _run_sphinx(sources, fresh)
-    for name in notebooks.names():  # what readers download is the notebook that they can run
+    for name in names:  # what readers download is the notebook that they can run
         shutil.copy(notebooks.find(name), fresh / "_build" / "html" / "_sources" / f"{name}.ipynb")
     old = out / "html.old"
     shutil.rmtree(old, ignore_errors=True)
@@ -283,15 +300,13 @@ def render(console: Console) -> bool:
         html.replace(old)
     (fresh / "_build" / "html").replace(html)
     shutil.rmtree(old, ignore_errors=True)
-    write(mark, json.dumps({"fingerprint": fingerprint}).encode())
-    seconds.record("render", time.perf_counter() - began)
+    write(mark, made_from.encode())
+    record_seconds("render", time.perf_counter() - began)
     return True
 
 
 def build(scale: str, console: Console, workers: int | None = None, scheduler: str | None = None) -> Path:
     """Compute what is missing, execute what changed, render the book, and return its first page."""
-    if scale not in scales.SCALES:
-        raise unknown("scale", scale, scales.SCALES)
     for section in registry.SECTIONS:
         if section not in notebooks.names():
             raise UserError(f"section {section} has no notebook; there are: {', '.join(notebooks.names())}")
@@ -300,39 +315,45 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
     if not toc.exists() or toc.read_text() != contents:
         write(toc, contents.encode())
     with lock(console):
-        return _build(scale, pairs, console, workers=workers, scheduler=scheduler)
+        from classwise.runs import audits  # torch
+
+        stale, only_read = _stale(scale), scales.SCALES[scale].only_read
+        before = announce([] if only_read else pairs, stale, console, workers)
+        more = {} if only_read else {"after": seconds_after_runs(stale)}
+        ensure_runs(pairs, scale, console, workers=workers, scheduler=scheduler, **more)
+        audits.carry_out(runs.audit(), console)
+        executed = execute_all(scale, console, before)
+        data.write_files(scale, build_folder() / "data")
+        if not (render(console) or executed):
+            console.print("nothing changed")
+    return build_folder() / "html" / "index.html"
 
 
-@contextmanager
-def lock(console: Console) -> Iterator[None]:
-    """Hold the lock of the build folder, which one call at a time writes to; a line says if it is taken."""
+def lock(console: Console) -> AbstractContextManager[Any]:
+    """Return the lock of the build folder, held: one call at a time writes there; a line says if another does."""
     path = build_folder() / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    held = FileLock(path)
     try:
-        held.acquire(timeout=0)
+        return FileLock(path).acquire(timeout=0)
     except Timeout:
         console.print(f"another build of the book is at work in {path.parent}; this call waits until it ends", soft_wrap=True)
-        held.acquire()
-    try:
-        yield
-    finally:
-        held.release()
+        return FileLock(path).acquire()
 
 
-def _build(scale: str, pairs: "Sequence[Requested]", console: Console, **where: Any) -> Path:
-    """Build the book from the runs of its sections; `where`: the workers or the scheduler that compute."""
-    from classwise.runs import audits  # torch
+def pack(html: Path, target: Path) -> Path:
+    """Write the files of a built book as a zip file with index.html at its top; the same book gives the same bytes.
 
-    stale = list(_stale(scale))
-    only_read = scales.SCALES[scale].only_read
-    before = seconds.announce([] if only_read else pairs, stale, console, where["workers"])
-    more = {} if only_read else {"after": seconds.after_runs(stale)}
-    ensure_runs(pairs, scale, console, **where, **more)
-    audits.carry_out(runs.audit(), console)
-    executed = execute_all(scale, console, before)
-    data.write_files(scale, build_folder() / "data")
-    rendered = render(console)
-    if not executed and not rendered:
-        console.print("nothing changed")
-    return build_folder() / "html" / "index.html"
+    Hidden files, which only a next build needs, are left out. A missing book is a UserError.
+    """
+    if not (html / "index.html").exists():
+        raise UserError(f"there is no book in {html} yet; `make book` builds it")
+    files = {path.relative_to(html): path for path in html.rglob("*") if path.is_file()}
+    shown = {name: path for name, path in files.items() if not any(part.startswith(".") for part in name.parts)}
+    write(target, data.archive({name.as_posix(): path.read_bytes() for name, path in shown.items()}))
+    return target
+
+
+def pack_book(console: Console) -> Path:
+    """Pack the book in build/html, which no build replaces meanwhile, and return the file: build/classwise-book-VERSION.zip."""
+    with lock(console) if build_folder().exists() else nullcontext():
+        return pack(build_folder() / "html", build_folder() / f"classwise-book-{classwise.__version__}.zip")

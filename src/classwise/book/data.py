@@ -1,10 +1,12 @@
-"""All results of the book as files to download: an archive of netCDF, a Parquet file of outcomes, a catalogue, checksums."""
+"""All results of the book as files to download, netCDF in an archive and outcomes as Parquet, and what each field means."""
 
+import csv
 import hashlib
 import io
 import json
+import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +15,8 @@ import numpy as np
 import pandas as pd
 
 import classwise
-from classwise.book import dictionary
 from classwise.core import results
-from classwise.core.files import write
+from classwise.core.files import digest, write
 from classwise.core.identity import radius_value
 from classwise.core.paths import checkout, data_folder
 from classwise.core.spec import Evaluation, Spec
@@ -34,8 +35,26 @@ NAMES = {
     "dictionary.csv": "the data dictionary below",
 }
 CHECKSUMS = "SHA256SUMS"
+# Lines that read the files with pandas and xarray; the places are those of NAMES.
+_READING = """```python
+import pandas, xarray, zipfile
+
+outcomes = pandas.read_parquet("{0}")  # with pyarrow
+file = zipfile.Path("{1}", "{first}")
+result = xarray.open_dataset(file.open("rb"), engine="h5netcdf")
+```"""
 # The date of all entries of an archive, the first that the format has: equal contents give equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
+OUTCOMES, CATALOGUE, FIGURES = "outcomes (Parquet)", "catalogue (CSV)", "figures (CSV)"
+_FILES = {"run": f"{OUTCOMES}, {CATALOGUE}", "image": OUTCOMES, "file": CATALOGUE, "key": FIGURES, "measure": FIGURES}
+# A row without a meaning takes that of the same name in the code. `drawn`: the columns of charts that a column of the files of
+# figures is made from, "row if url" only in charts that have a column `url` too.
+_ROWS = list(csv.DictReader(Path(__file__).with_name("dictionary.csv").read_text(encoding="utf-8").splitlines()))
+# The columns that the Parquet file of outcomes and the catalogue share, and those that either has alone; and of the data behind
+# the charts, where keys say which case a row is of, measures what was measured.
+RUN_COLUMNS, IMAGE_COLUMNS, FILE_COLUMNS, KEYS, MEASURES = (
+    [row["field"] for row in _ROWS if row["role"] == role] for role in _FILES
+)
 
 
 class Stored(NamedTuple):
@@ -79,33 +98,29 @@ def about(item: Stored) -> dict[str, Any]:
         values |= {name: getattr(evaluation, name) for name in ("attack", "norm", "split", "checkpoint", "transform")}
         values |= {"evaluation": evaluation.id, "attack_options": json.dumps(dict(evaluation.options), sort_keys=True)}
         values |= {"eps": radius_value(str(evaluation.eps)), "substitute": evaluation.substitute or ""}
-    return {name: values.get(name, np.nan if name == "eps" else "") for name in dictionary.RUN_COLUMNS}
-
-
-def _rows(path: Path) -> pd.DataFrame:
-    """Return a row for each image of an outcome."""
-    data = results.load(path, store.OUTCOMES)
-    names = data.predicted.values.astype(str)
-    queries = data.queries.values if "queries" in data else np.full(data.sizes["image"], -1)
-    columns = {
-        "image": data.image.values.astype("i4"),
-        "label": names[data.truth.values],
-        "prediction": names[data.answer.values],
-        "correct": ~data.flipped.values,
-        "distance": data.distance.values,
-        "queries": pd.arrays.IntegerArray(queries.astype("i4"), queries < 0),
-    }
-    return pd.DataFrame(columns)
+    return {name: values.get(name, np.nan if name == "eps" else "") for name in RUN_COLUMNS}
 
 
 def outcomes(items: list[Stored]) -> pd.DataFrame:
     """Return every prediction of the book: one row for each image and evaluation, with the columns of the dictionary."""
     chosen = [item for item in items if item.path.parent.name == store.PLACES[store.OUTCOMES]]
-    tables = [_rows(item.path) for item in chosen]
-    images = pd.concat(tables or [pd.DataFrame(columns=[*dictionary.IMAGE_COLUMNS])], ignore_index=True)
-    runs = _categories(pd.DataFrame([about(item) for item in chosen], columns=[*dictionary.RUN_COLUMNS]))
+    tables = []
+    for item in chosen:
+        data = results.load(item.path, store.OUTCOMES)
+        names = data.predicted.values.astype(str)
+        queries = data.queries.values if "queries" in data else np.full(data.sizes["image"], -1)
+        columns = {
+            "image": data.image.values.astype("i4"),
+            "label": names[data.truth.values],
+            "prediction": names[data.answer.values],
+            "correct": ~data.flipped.values,
+            "distance": data.distance.values,
+            "queries": pd.arrays.IntegerArray(queries.astype("i4"), queries < 0),
+        }
+        tables.append(pd.DataFrame(columns))
+    runs = _categories(pd.DataFrame([about(item) for item in chosen], columns=RUN_COLUMNS))
     repeated = runs.loc[np.repeat(np.arange(len(runs)), [len(table) for table in tables])].reset_index(drop=True)
-    return pd.concat([repeated, _categories(images)], axis="columns")
+    return pd.concat([repeated, _categories(pd.concat(tables, ignore_index=True))], axis="columns")
 
 
 def _categories(table: pd.DataFrame) -> pd.DataFrame:
@@ -113,19 +128,16 @@ def _categories(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: "category" for name in table if not pd.api.types.is_numeric_dtype(table[name])})
 
 
-def _attributes(path: Path) -> dict[str, str]:
-    with h5py.File(path) as file:
-        return {name: str(file.attrs.get(name, "")) for name in ("schema", "version", "commit", "torch", "device", "created")}
-
-
 def catalogue(items: list[Stored]) -> pd.DataFrame:
     """Return a row for each file of the archive: which run and evaluation it is of, its origin, its size and checksum."""
     rows = []
     for item in items:
         content = item.path.read_bytes()
-        size = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        rows.append({"file": _inside(item.path), **about(item), **_attributes(item.path), **size})
-    return pd.DataFrame(rows, columns=["file", *dictionary.RUN_COLUMNS, *list(dictionary.FILE_COLUMNS)[1:]])
+        with h5py.File(io.BytesIO(content)) as file:
+            origin = {name: str(file.attrs.get(name, "")) for name in FILE_COLUMNS}
+        size = {"file": _inside(item.path), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        rows.append(origin | about(item) | size)
+    return pd.DataFrame(rows, columns=["file", *RUN_COLUMNS, *FILE_COLUMNS[1:]])
 
 
 def _inside(path: Path) -> str:
@@ -151,14 +163,17 @@ def file_names() -> dict[str, str]:
 
 def write_files(scale: str, folder: Path) -> bool:
     """Write all results of the book of a scale to a folder, with their checksums; return whether anything had changed."""
-    items, names, tables = stored(scale), file_names(), {"dictionary.csv": dictionary.table().to_csv(index=False).encode()}
-    mark, digest = folder / ".inputs", _digest(items, tables["dictionary.csv"])
+    items, names, explained = stored(scale), file_names(), dictionary().to_csv(index=False).encode()
+    code, texts = [Path(__file__), Path(results.__file__)], _texts()
+    described = [(_inside(item.path), item.scale) for item in items], names
+    made_from = digest([repr(described), *(item.path for item in items), *code, explained, *texts.values()])
+    mark = folder / ".inputs"
     complete = all((folder / name).exists() for name in (*names.values(), CHECKSUMS))
-    if complete and mark.exists() and mark.read_text() == digest:
+    if complete and mark.exists() and mark.read_text() == made_from:
         return False
     mark.unlink(missing_ok=True)  # first: a call that is stopped below leaves files that no longer fit it
-    tables["catalogue.csv"] = catalogue(items).to_csv(index=False).encode()
-    inside = {_inside(item.path): item.path.read_bytes() for item in items} | tables | _texts()
+    tables = {"dictionary.csv": explained, "catalogue.csv": catalogue(items).to_csv(index=False).encode()}
+    inside = {_inside(item.path): item.path.read_bytes() for item in items} | tables | texts
     contents = {
         **tables,
         "results.zip": archive({**inside, CHECKSUMS: _checksums(inside)}),
@@ -169,27 +184,14 @@ def write_files(scale: str, folder: Path) -> bool:
     for name, content in contents.items():
         write(folder / names[name], content)
     write(folder / CHECKSUMS, _checksums({names[name]: contents[name] for name in names}))
-    write(mark, digest.encode())
+    write(mark, made_from.encode())
     return True
-
-
-def _digest(items: list[Stored], explained: bytes) -> str:
-    """Return a digest of all that the files are made from; `explained` is the data dictionary."""
-    digest = hashlib.sha256(repr([[(_inside(item.path), item.scale) for item in items], file_names()]).encode())
-    code = (Path(__file__).read_bytes(), Path(results.__file__).read_bytes())
-    for content in (*(item.path.read_bytes() for item in items), *code, explained, *_texts().values()):
-        digest.update(hashlib.sha256(content).digest())
-    return digest.hexdigest()
 
 
 def _texts() -> dict[str, bytes]:
     """Return the texts of the archive by their names: how to cite it, and under which terms it is."""
-    places = {"CITATION.cff": checkout() / "CITATION.cff", "LICENSE": checkout() / "LICENSE", "SOURCES.md": _licence()}
-    return {name: place.read_bytes() for name, place in places.items()}
-
-
-def _licence() -> Path:
-    return checkout() / "book" / "licence.md"
+    places = {"CITATION.cff": "CITATION.cff", "LICENSE": "LICENSE", "SOURCES.md": "book/licence.md"}
+    return {name: (checkout() / place).read_bytes() for name, place in places.items()}
 
 
 def _checksums(files: Mapping[str, bytes]) -> bytes:
@@ -197,64 +199,75 @@ def _checksums(files: Mapping[str, bytes]) -> bytes:
     return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items()).encode()
 
 
-def reading(folder: Path) -> str:
-    """Return lines of Python that read the files of a folder with pandas and xarray."""
-    names = file_names()
-    listed = pd.read_csv(folder / names["catalogue.csv"], usecols=["file", "schema"])
-    first = listed.loc[listed.schema == store.OUTCOMES, "file"].iloc[0]
-    return "\n".join(
-        [
-            "import pandas, xarray, zipfile",
-            "",
-            f'outcomes = pandas.read_parquet("{names["outcomes.parquet"]}")  # with pyarrow',
-            f'file = zipfile.Path("{names["results.zip"]}", "{first}")',
-            'result = xarray.open_dataset(file.open("rb"), engine="h5netcdf")',
-        ]
-    )
-
-
 def page(folder: Path) -> str:
     """Return in Markdown the page that offers the files of a folder, with their dictionary: book/data.md, filled in."""
-    listed = pd.read_csv(folder / file_names()["catalogue.csv"], usecols=["run", "schema"])
+    names = file_names()
+    listed = pd.read_csv(folder / names["catalogue.csv"], usecols=["file", "run", "schema"])
     evaluations = int((listed.schema == store.OUTCOMES).sum())
     summary = f"All results of this book, version {classwise.__version__}: {listed.run.nunique()} trainings and {evaluations} "
     parts = {
         "summary": summary + "evaluations of them: on digits, and on CIFAR-10 as far as they are recorded.",
         "files": _offered(folder),
-        "python": f"```python\n{reading(folder)}\n```",
-        "licence": _licence().read_text(encoding="utf-8").strip(),
+        "python": _READING.format(*names.values(), first=listed.file[listed.schema == store.OUTCOMES].iloc[0]),
+        "licence": _texts()["SOURCES.md"].decode().strip(),
         "checksums": f"```text\n{(folder / CHECKSUMS).read_text().strip()}\n```",
         "dictionary": _explained(),
     }
     text = (checkout() / "book" / "data.md").read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"<!-- {name} -->", part)
-    return text
+    return re.sub(r"<!-- (\w+) -->", lambda place: parts[place[1]], text)
 
 
 def _offered(folder: Path) -> str:
     """Return a table of links to the files of a folder, with their sizes."""
-    offered = {file_names()[name]: meaning for name, meaning in NAMES.items()} | {CHECKSUMS: "the checksums below"}
-    rows = [
-        f'| <a href="data/{name}" download>{name}</a> | {_size(folder / name)} | {meaning} |' for name, meaning in offered.items()
-    ]
-    return "\n".join(["| file | size | what is in it |", "|---|---|---|", *rows])
+    lines = ["| file | size | what is in it |", "|---|---|---|"]
+    for name, meaning in zip((*file_names().values(), CHECKSUMS), (*NAMES.values(), "the checksums below"), strict=True):
+        size = (folder / name).stat().st_size
+        words = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB" if size >= 1e3 else f"{size} bytes"
+        lines.append(f'| <a href="data/{name}" download>{name}</a> | {words} | {meaning} |')
+    return "\n".join(lines)
 
 
 def _explained() -> str:
     """Return a folded table of the fields of each kind of file."""
     parts = []
-    for file, group in dictionary.table().groupby("file", sort=False):
-        rows = [f"| `{row.field}` | {row.unit} | {_plain(row.meaning)} | {_plain(row.source)} |" for row in group.itertuples()]
+    for file, group in dictionary().replace(r"\|", "or", regex=True).groupby("file", sort=False):
+        rows = [f"| `{row.field}` | {row.unit} | {row.meaning} | {row.source} |" for row in group.itertuples()]
         head = ["| field | unit | meaning | source |", "|---|---|---|---|"]
         parts += [f":::{{dropdown}} {str(file)[0].upper()}{str(file)[1:]}", "\n".join([*head, *rows]), ":::"]
     return "\n\n".join(parts)
 
 
-def _plain(text: object) -> str:
-    return str(text).replace("|", "or")
+def column_names(columns: Collection[object]) -> dict[str, str]:
+    """Return by the name of a column of a chart that of the files of figures, "" if it is left out, where they differ.
+
+    columns: all columns of the chart.
+    """
+    names = [(*one.partition(" if "), row["field"]) for row in _ROWS if row["drawn"] for one in row["drawn"].split("; ")]
+    always = {old: new for old, _, other, new in names if not other}
+    return always | {old: new for old, _, other, new in names if other in columns}
 
 
-def _size(path: Path) -> str:
-    size = path.stat().st_size
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB" if size >= 1e3 else f"{size} bytes"
+def field_meanings(cls: type) -> dict[str, str]:
+    """Return the meaning of each field of a dataclass from its docstring."""
+    text = (cls.__doc__ or "").partition("----------\n")[2]
+    entries = re.findall(r"^ {4}([a-z][a-z_, ]*)\n((?: {8}.+\n?)+)", text, re.MULTILINE)
+    return {name.strip(): " ".join(lines.split()) for names, lines in entries for name in names.split(",")}
+
+
+def dictionary() -> pd.DataFrame:
+    """Return the data dictionary, with the columns file, field, unit, meaning and source."""
+    known = {"Spec": field_meanings(Spec), "Evaluation": field_meanings(Evaluation)}
+    others = results.COORDINATES | results.ATTRIBUTES
+    others |= {name: variable.meaning for name, variable in results.SCHEMAS["outcomes 1"].items()}
+    rows = []
+    for row in (row for row in _ROWS if row["field"]):
+        meaning = row["meaning"] or known.get(row["source"], others)[row["field"]]
+        rows.append((_FILES[row["role"]], row["field"], row["unit"], meaning, row["source"] or "chart"))
+    for schema, variables in results.SCHEMAS.items():
+        optional = results.OPTIONAL.get(schema, {})
+        for name, variable in {**variables, **optional}.items():
+            meaning = f"{variable.meaning}{' (not in all files)' if name in optional else ''}; along {', '.join(variable.dims)}"
+            rows.append((f"{schema} (netCDF)", name, variable.unit, meaning, "core/results.py"))
+    for kind, meanings in (("coordinates", results.COORDINATES), ("attributes", results.ATTRIBUTES)):
+        rows += [(f"{kind} (netCDF)", name, "", meaning, "core/results.py") for name, meaning in meanings.items()]
+    return pd.DataFrame(rows, columns=["file", "field", "unit", "meaning", "source"])

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from multiprocessing import current_process, get_all_start_methods, get_context
-from multiprocessing.process import BaseProcess
+from multiprocessing import current_process, get_context
+from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 from jupyter_client.manager import AsyncKernelManager
@@ -29,42 +29,31 @@ def _serve(arguments: Sequence[str], environment: Mapping[str, str], folder: str
     IPKernelApp.launch_instance(list(arguments))
 
 
-class _Kernel:
+class _Kernel(ForkServerProcess):
     """A forked kernel as jupyter_client sees a process of subprocess.Popen."""
 
     stdin = stdout = stderr = None
 
-    def __init__(self, process: BaseProcess) -> None:
-        process.start()
-        self.process, self.pid = process, process.pid
-
     def poll(self) -> int | None:
-        return self.process.exitcode
+        return self.exitcode
 
     def wait(self) -> int | None:
-        self.process.join()
-        return self.process.exitcode
+        self.join()
+        return self.exitcode
 
     def send_signal(self, number: int) -> None:
-        assert self.pid is not None
-        os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def terminate(self) -> None:
-        self.process.terminate()
+        os.kill(self.pid or 0, number)
 
 
 class _Provisioner(LocalProvisioner):
     process: Any = None
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
-        context = get_context("forkserver")
-        context.set_forkserver_preload(IMPORTED)
+        get_context("forkserver").set_forkserver_preload(IMPORTED)
         self.cwd = kwargs.get("cwd") or os.getcwd()
         given = cmd[cmd.index("-f") :], kwargs["env"], str(self.cwd)
-        self.process = _Kernel(context.Process(target=_serve, args=given, daemon=True))
+        self.process = _Kernel(target=_serve, args=given, daemon=True)
+        self.process.start()
         self.pid = self.pgid = self.process.pid
         return self.connection_info
 
@@ -73,12 +62,6 @@ class ForkedKernels(AsyncKernelManager):
     """Starts kernels by a fork."""
 
     async def _async_pre_start_kernel(self, **kw: Any) -> Any:
-        self.provisioner = self.provisioner or _Provisioner(
-            kernel_id=self.kernel_id or "forked", kernel_spec=self.kernel_spec, parent=self
-        )
+        named = {"kernel_id": self.kernel_id or "forked", "kernel_spec": self.kernel_spec}
+        self.provisioner = self.provisioner or _Provisioner(**named, parent=self)
         return await super()._async_pre_start_kernel(**kw)
-
-
-def manager() -> type[AsyncKernelManager]:
-    """Return the manager of the kernels: that of forked ones, where this system has fork."""
-    return ForkedKernels if "forkserver" in get_all_start_methods() else AsyncKernelManager

@@ -4,6 +4,7 @@ The colours of classes and defences are safe for the colour-blind: with deuteran
 2009) any two of them stay 11 units of CIEDE2000 or more apart. Each has a contrast of at least 3 : 1 to a white and a dark page.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from typing import Any
 import altair as alt
 import pandas as pd
 import xarray as xr
+from altair.vegalite.v6.display import html_renderer
+
+from classwise.core.markup import CHART
 
 MAX_ROWS = 50_000
 _PARSE = {"i": "number", "u": "number", "f": "number", "b": "boolean"}
@@ -152,13 +156,18 @@ def inline_csv(data: Any) -> Any:
     return {"values": plain.to_csv(index=False, float_format="%.4g"), "format": {"type": "csv", "parse": parse}}
 
 
+def _rendered(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """Return the output of a cell that shows a chart: HTML, and its specification, from which the book takes the data."""
+    return {**html_renderer(spec, **metadata), CHART: json.dumps(spec)}
+
+
 def setup() -> None:
     """Make charts carry their rows as CSV, with text of at least 11 pixels; in JupyterLab, make them work without a network."""
+    alt.renderers.register("book", _rendered)
     alt.theme.register("classwise", enable=True)(lambda: alt.theme.ThemeConfig(config=_CONFIG))
     alt.data_transformers.register("inline_csv", inline_csv)
     alt.data_transformers.enable("inline_csv")
-    if live():
-        alt.renderers.enable("jupyter", offline=True)
+    alt.renderers.enable("jupyter", offline=True) if live() else alt.renderers.enable("book")
 
 
 def frame(array: xr.DataArray, name: str = "value") -> pd.DataFrame:

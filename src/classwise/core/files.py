@@ -1,8 +1,9 @@
-"""Files written atomically, and digests of folders."""
+"""Files written atomically, and digests of files and folders."""
 
 import hashlib
 import os
 import secrets
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +30,15 @@ def write(path: Path, content: bytes) -> None:
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+def digest(parts: Iterable[str | bytes | Path]) -> str:
+    """Return a digest of texts, and of the names and the contents of files."""
+    result = hashlib.sha256()
+    for part in parts:
+        content = part.name.encode() + b"\n" + part.read_bytes() if isinstance(part, Path) else part
+        result.update(hashlib.sha256(content.encode() if isinstance(content, str) else content).digest())
+    return result.hexdigest()
 
 
 def folder_digest(dataset: str, *, times: bool = False) -> str:

@@ -2,6 +2,8 @@
 
 import re
 
+# The kind of output of a cell that holds the specification of its chart: text of JSON, since notebooks sort the names of JSON.
+CHART = "text/vnd.classwise.chart"
 # What Markdown, HTML or a formula would read as markup; each is written as an entity of HTML.
 _MARKUP = str.maketrans({character: f"&#{ord(character)};" for character in "&<>\"'|*_`[]$~\\"})
 

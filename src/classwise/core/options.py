@@ -46,7 +46,8 @@ def type_hints(part: Any) -> Mapping[str, Any]:
 def matches_type(value: object, hint: Any) -> bool:
     """Return whether a value matches a type hint.
 
-    The hint is Any, a plain type (int, float, str, bool, None), a union, a `Mapping[key, value]` or a `tuple[item, ...]` of such.
+    The hint is Any, a plain type (int, float, str, bool, None), a union, a `Mapping[key, value]`, a `tuple[item, ...]` or a
+    `list[item]` of such.
     """
     if type(value) is hint:  # most fields
         return True
@@ -56,8 +57,8 @@ def matches_type(value: object, hint: Any) -> bool:
     if origin is Mapping:
         key, item = args
         return isinstance(value, Mapping) and all(matches_type(k, key) and matches_type(v, item) for k, v in value.items())
-    if origin is tuple:
-        return isinstance(value, tuple) and all(matches_type(item, args[0]) for item in value)
+    if origin in (tuple, list):
+        return isinstance(value, origin) and all(matches_type(item, args[0]) for item in value)
     if args:
         return any(matches_type(value, member) for member in args)
     plain = type(None) if hint is None else hint

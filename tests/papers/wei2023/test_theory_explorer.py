@@ -9,7 +9,7 @@ import pytest
 from drawing import drawn, text_sizes, tooltip_titles, width_of
 
 from classwise.book import figures
-from classwise.book.dictionary import KEYS, MEASURES
+from classwise.book.data import KEYS, MEASURES
 from classwise.charts import style
 from classwise.papers.wei2023 import theory, theory_explorer
 from classwise.papers.wei2023.theory import Model
@@ -142,6 +142,5 @@ def test_the_explorer_is_described_and_legible_at_any_parameters():
 
 
 def test_the_columns_of_its_data_are_in_the_dictionary():
-    html = theory_explorer.model_explorer(PAGE, 50, live=False)._repr_mimebundle_(None, None)
-    data = html[0]["text/html"] if isinstance(html, tuple) else html["text/html"]
-    assert set(figures.table(figures.specification(data))) <= {*KEYS, *MEASURES}
+    spec = theory_explorer.model_explorer(PAGE, 50, live=False).to_dict()
+    assert set(figures.table(spec)) <= {*KEYS, *MEASURES}

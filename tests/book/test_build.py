@@ -1,0 +1,84 @@
+"""What a build says beforehand, its bar, and the book as one file."""
+
+import io
+import os
+import threading
+import zipfile
+
+import pytest
+from rich.console import Console
+
+from classwise.book import build
+from classwise.core.errors import UserError
+from classwise.core.spec import Evaluation
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A build folder of the test's own."""
+    monkeypatch.setattr(build, "build_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_seconds_are_kept_and_a_damaged_file_counts_as_none(place):
+    assert build.known_seconds() == {}
+    assert build.seconds_after_runs([]) == 0
+    assert build.seconds_after_runs(["a", "b"]) == build.NOTEBOOK + build.RENDER
+    for name, value in (("a", 10.04), ("b", 30.0), ("render", 5.0)):
+        build.record_seconds(name, value)
+    assert build.known_seconds() == {"a": 10.0, "b": 30.0, "render": 5.0}
+    assert build.seconds_after_runs(["a"]) == 15
+    assert build.seconds_after_runs(["a", "new"]) == (10 + 20) / 2 + 5  # a new one like the median of the others
+    (place / "timings.json").write_text("[1")
+    assert build.known_seconds() == {}
+
+
+def test_a_build_says_what_it_will_do_and_its_bar_goes_on_where_the_runs_ended(data, small):
+    out = Console(file=io.StringIO())
+    assert build.announce([], [], out, 1) == 0
+    assert out.file.getvalue() == ""
+    build.record_seconds("a", 50)
+    build.record_seconds("render", 70)
+    assert build.announce([(small, [Evaluation()])], ["a"], out, 1) > 0
+    line = out.file.getvalue()
+    assert line.startswith("1 run to train and 1 evaluation, about")
+    assert "; 1 notebook to execute and the book to render, about 2.0 minutes; in all 2" in line
+    for terminal in (True, False):
+        shown = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+        with build.progress(["a", "b"], shown, 40) as advance:
+            advance()
+            advance()
+        assert ("the book" in shown.file.getvalue()) == terminal
+
+
+def book(folder):
+    (folder / "guide").mkdir(parents=True)
+    for name in ("index.html", "guide/reading.html", ".buildinfo"):
+        (folder / name).write_text(name)
+    return folder
+
+
+def test_the_same_book_gives_the_same_bytes_with_its_first_page_at_the_top(tmp_path):
+    first, second = (book(tmp_path / name) for name in ("one", "two"))
+    os.utime(second / "index.html", (0, 0))
+    (second / "guide" / "reading.html").chmod(0o600)
+    packed = [build.pack(folder, tmp_path / f"{folder.name}.zip") for folder in (first, second)]
+    assert packed[0].read_bytes() == packed[1].read_bytes()
+    assert sorted(zipfile.ZipFile(packed[0]).namelist()) == ["guide/reading.html", "index.html"]
+    (second / "index.html").write_text("changed")
+    assert build.pack(second, tmp_path / "two.zip").read_bytes() != packed[0].read_bytes()
+
+
+def test_a_book_is_packed_once_no_build_is_at_work_and_without_one_a_sentence_says_what_to_do(place):
+    said, packed = Console(record=True, width=200), []
+    with pytest.raises(UserError, match="`make book` builds it"):
+        build.pack_book(said)
+    with build.lock(Console(quiet=True)):  # the moment at which the old book is gone
+        other = threading.Thread(target=lambda: packed.append(build.pack_book(said)))
+        other.start()
+        other.join(0.5)
+        assert packed == []
+        book(place / "html")
+    other.join(60)
+    assert zipfile.ZipFile(packed[0]).namelist() == ["guide/reading.html", "index.html"]
+    assert "another build of the book is at work" in said.export_text()
