@@ -66,10 +66,7 @@ def record(
         else:
             ready = [item for item in todo if store.complete(store.results_folder(item.spec), item.outcomes)]
             parts = [replace(item, evaluations=_present(item)) for item in todo if has_network(item.spec)] if pack_only else ready
-            pairs = [(item.spec, item.evaluations) for item in parts if not _is_packed(item, packed)]
-            path = archive.pack(pairs, out, weights=weights, repair=not pack_only, say=say)
-            if path is not None:
-                say(f"packed {len(pairs)} runs into {path} ({path.stat().st_size / 1e6:.1f} MB)")
+            _pack([item for item in parts if not _is_packed(item, packed)], out, weights, pack_only, say)
         for item in here:
             if store.has_recorded_network(item.spec):
                 archive.add_checksums(item.spec)
@@ -177,6 +174,13 @@ def _file(todo: Sequence[Item], say: Say) -> None:
                 say(f"filed {item.title} in {store.recorded(item.spec).relative_to(data_folder())}")
         except UserError as error:
             say(f"not filed: {error}")
+
+
+def _pack(items: Sequence[Item], out: Path, weights: Weights, pack_only: bool, say: Say) -> None:
+    """Pack runs into one archive; with `pack_only` nothing is set aside."""
+    path = archive.pack([(item.spec, item.evaluations) for item in items], out, weights=weights, repair=not pack_only, say=say)
+    if path is not None:
+        say(f"packed {len(items)} runs into {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
 def _last_line(here: Sequence[Item], total: int, missing: Sequence[Item], left: Sequence[str]) -> str:
