@@ -89,7 +89,10 @@ def contents(data: Path) -> Iterator[tuple[str, str]]:
         dataset = netcdf.read(path).drop_vars("seconds", errors="ignore")
         for name in ("created", "commit", "version"):
             dataset.attrs.pop(name, None)
-        yield str(path.relative_to(data)), hashlib.sha256(json.dumps(dataset.to_dict(), default=str).encode()).hexdigest()
+        yield (
+            str(path.relative_to(data)),
+            hashlib.sha256(json.dumps(dataset.to_dict(), default=str, sort_keys=True).encode()).hexdigest(),
+        )
     for path in sorted(data.rglob("*.safetensors")):
         yield str(path.relative_to(data)), hashlib.sha256(path.read_bytes()).hexdigest()
 

@@ -15,7 +15,7 @@ from classwise.book import data as files
 from classwise.core import paths, results
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request
-from classwise.runs import artifacts, convergence, load, store
+from classwise.runs import artifacts, convergence, ensure, load, store
 
 ATTACK = Evaluation(attack="square", options={"queries": 20}, eps="51/255")
 
@@ -159,5 +159,5 @@ def test_the_archive_unpacked_in_a_data_folder_takes_the_place_of_computing(fold
     with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
         archive.extractall(tmp_path / "other")
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "other"))
-    monkeypatch.setattr(load, "ensure_results", lambda pairs, workers: pytest.fail("something is computed"))
+    monkeypatch.setattr(ensure, "ensure_results", lambda pairs, workers: pytest.fail("something is computed"))
     assert load.outcomes([small], [Evaluation(), ATTACK]).sizes["attack"] == 2

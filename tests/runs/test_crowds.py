@@ -71,22 +71,22 @@ def test_a_second_build_waits_for_the_first_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "build_folder", lambda: tmp_path)
     at_work, said, order = threading.Event(), Console(record=True, width=200), []
 
-    def slow(scale, pairs, console, **where):
-        order.append("begins")
-        at_work.set()
-        for _ in range(600):
-            if "another build" in said.export_text(clear=False):
-                break
-            time.sleep(0.1)
-        order.append("ends")
+    def slow():
+        with build.lock(Console(quiet=True)):
+            at_work.set()
+            for _ in range(600):
+                if "another build" in said.export_text(clear=False):
+                    break
+                time.sleep(0.1)
+            order.append("ends")
 
-    monkeypatch.setattr(build, "_build", slow)
-    first = threading.Thread(target=build.build, args=("quick", Console(quiet=True)))
+    first = threading.Thread(target=slow)
     first.start()
     assert at_work.wait(60)
-    build.build("quick", said)
+    with build.lock(said):
+        order.append("begins")
     first.join()
-    assert order == ["begins", "ends", "begins", "ends"]
+    assert order == ["ends", "begins"]
     assert "another build of the book is at work" in said.export_text()
 
 

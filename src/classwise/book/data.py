@@ -118,9 +118,10 @@ def outcomes(items: list[Stored]) -> pd.DataFrame:
             "queries": pd.arrays.IntegerArray(queries.astype("i4"), queries < 0),
         }
         tables.append(pd.DataFrame(columns))
+    images = pd.concat(tables or [pd.DataFrame(columns=IMAGE_COLUMNS)], ignore_index=True)
     runs = _categories(pd.DataFrame([about(item) for item in chosen], columns=RUN_COLUMNS))
     repeated = runs.loc[np.repeat(np.arange(len(runs)), [len(table) for table in tables])].reset_index(drop=True)
-    return pd.concat([repeated, _categories(pd.concat(tables, ignore_index=True))], axis="columns")
+    return pd.concat([repeated, _categories(images)], axis="columns")
 
 
 def _categories(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,11 +1,12 @@
 """Several processes that share a queue, and several calls at once: nothing is done twice, a kill loses at most an epoch."""
 
+import multiprocessing
 import os
 import re
-import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,7 +14,7 @@ from classwise import __main__
 from classwise.runs import store
 from classwise.runs.record import queue, recorder, workers
 from classwise.runs.record.budget import Budget
-from classwise.runs.schedule import cluster
+from classwise.runs.record.session import claim
 from tests.kills import contents
 
 QUEUE = """
@@ -47,15 +48,7 @@ def until(condition, seconds=240):
 
 def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_worker(data, tmp_path, monkeypatch):
     """What they record in the end is what an unbroken call does."""
-    items, lines, clients, local = queue.read(queued(tmp_path, epochs=8)), [], [], cluster.local
-
-    @contextmanager
-    def watched(count):
-        with local(count) as client:
-            clients.append(client)
-            yield client
-
-    monkeypatch.setattr(cluster, "local", watched)
+    items, lines = queue.read(queued(tmp_path, epochs=8)), []
 
     def record(processes):
         return recorder.record(items, None, Budget(300, time.monotonic()), processes=processes, say=lines.append)
@@ -63,10 +56,10 @@ def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_work
     with ThreadPoolExecutor() as pool:
         first = pool.submit(record, 2)
         until(lambda: any((store.run_folder(one.spec) / store.CHECKPOINT).exists() for one in items) or first.done())
-        os.kill(next(iter(clients[0].run(os.getpid).values())), signal.SIGKILL)
+        multiprocessing.active_children()[0].kill()
         assert record(1) == []
-        assert first.result() == ["a worker ended before its time"]
-    assert "a worker ended before its time; what it finished is kept" in lines
+        assert first.result() == ["a worker ended with exit status -9"]
+    assert "a worker ended with exit status -9; what it finished is kept" in lines
     assert record(1) == []  # what one of them had when the others looked
     assert lines[-1] == "nothing is left: all 2 runs of the queue are recorded or packed"
     done = [re.sub(r": [0-9.]+ s$", "", line) for line in lines if line.startswith(("trained", "evaluated"))]
@@ -76,6 +69,38 @@ def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_work
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "unbroken"))
     assert record(1) == []
     assert contents(tmp_path / "unbroken" / "recorded") == broken
+
+
+SHARE = """
+import sys, time
+from classwise.runs.record import queue, workers
+from classwise.runs.record.budget import Budget
+from pathlib import Path
+workers.share(queue.read(Path(sys.argv[1])), 1, Budget(300, time.monotonic()), ([], []), print)
+"""
+
+
+def test_workers_end_with_a_killed_parent_and_keep_what_is_finished(data, tmp_path):
+    path = queued(tmp_path, epochs=400)
+    spec = queue.read(path)[0].spec
+    call = subprocess.Popen([sys.executable, "-c", SHARE, str(path)])
+    until((store.run_folder(spec) / store.CHECKPOINT).exists)
+    call.kill()
+    call.wait()
+
+    def is_free():
+        with claim(spec) as free:
+            return free
+
+    until(is_free)
+    assert (store.run_folder(spec) / store.CHECKPOINT).exists()
+
+
+def test_a_run_is_claimed_by_one_process(data, small):
+    with claim(small) as first, claim(small) as second:
+        assert (first, second) == (True, False)
+    with claim(small) as third:
+        assert third
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="needs SCHED_IDLE")

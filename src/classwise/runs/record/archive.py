@@ -42,6 +42,8 @@ _MEMBER = re.compile(
     rf"{_PART}/{_PART}/{_PART}/(?:spec\.json|history\.nc|rebuilt\.nc|weights(?:-[a-z0-9-]+)?\.safetensors|"
     rf"(?:{'|'.join(store.UNDER_EVALUATIONS.values())})/{_PART}\.nc)"
 )
+# The size of a file of a run in bytes, at most: a tiny archive may claim terabytes.
+_LARGEST = 1 << 30
 # The folder of an import at work.
 _STAGED = ".import-"
 
@@ -151,9 +153,9 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
-                file = tar.extractfile(member) if member.isreg() else None
+                file = tar.extractfile(member) if member.isreg() and member.size <= _LARGEST else None
                 if file is None:
-                    raise UserError(f"{path} holds {member.name!r}, which is no file; nothing is written")
+                    raise UserError(f"{path} holds {member.name!r}, which is no file, or larger than 1 GiB; nothing is written")
                 yield member.name, file.read()
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UserError(f"{path} is no archive of `classwise record`, or cut short ({error}); nothing is written") from None

@@ -1,12 +1,15 @@
 """The work of one process of `record`: runs are trained and evaluated in order within a time budget."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from filelock import Timeout
+from filelock import FileLock, Timeout
 
 from classwise import defences
+from classwise.core.errors import UserError
+from classwise.core.paths import data_folder
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec
 from classwise.defences.training import Diverged
@@ -54,6 +57,23 @@ def is_finished(item: Item) -> bool:
     return store.complete(store.results_folder(item.spec), [*item.outcomes, *item.shown])
 
 
+@contextmanager
+def claim(spec: Spec) -> Iterator[bool]:
+    """Claim a run for this process until the block ends; the value says whether no other process has it."""
+    folder = data_folder() / "runs" / ".recording"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / f"{spec.id}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
 @dataclass
 class Session:
     """The work of one process: its budget, known costs, and what is left.
@@ -80,21 +100,22 @@ class Session:
         self.busy = False
         if self.budget.left <= 0 or is_finished(item):
             return True
-        try:
-            if store.has_recorded_network(item.spec):
-                store.verified(store.weights_file(store.recorded(item.spec)))  # one error for all its evaluations
-            if self.train(item.spec):
-                self._evaluate(item)
-        except Damaged as error:
-            self._fail(item.title, error)
-        return not self.busy
+        with claim(item.spec) as free:
+            try:
+                if free and store.has_recorded_network(item.spec):
+                    store.verified(store.weights_file(store.recorded(item.spec)))  # one error for all its evaluations
+                if free and self.train(item.spec):
+                    self._evaluate(item)
+            except (Damaged, UserError) as error:
+                self._fail(item.title, error)
+        return free and not self.busy
 
     def _evaluate(self, item: Item) -> None:
         """Compute all results of a trained run: quick attacks first, then what pages show, then the other attacks."""
         spec = item.spec
         sources = {one: spec.substitute(one.substitute) for one in item.evaluations if one.substitute is not None}
         for source in dict.fromkeys(sources.values()):
-            if not has_network(source) and not self.train(source) and not self.busy:
+            if not has_network(source) and not self._train_another(source) and not self.busy:
                 return
         ready = [one for one in item.evaluations if one not in sources or has_network(sources[one])]
         # Only the last weights are filed: those of other checkpoints cannot be evaluated in another clone.
@@ -111,9 +132,15 @@ class Session:
         if store.weights(spec) is not None and Key(spec).read(repair=True) is not None:
             return store.has_recorded_network(spec) or self._is_sound(spec)
         made_by = spec.image_source
-        if made_by is not None and not has_network(made_by) and not self.train(made_by):
+        if made_by is not None and not has_network(made_by) and not self._train_another(made_by):
             return False
         return self._run(Key(spec)) and self._is_sound(spec)
+
+    def _train_another(self, spec: Spec) -> bool:
+        """Train a run that another one needs, unless another process works on it; return whether it is finished."""
+        with claim(spec) as free:
+            self.busy = self.busy or not free
+            return free and self.train(spec)
 
     def _is_sound(self, spec: Spec) -> bool:
         """Return whether a trained run is not refused: for divergence, or for withstanding few steps of an attack but not many.
@@ -159,11 +186,7 @@ class Session:
         try:
             with self.budget.ringing(), device.one_thread():
                 self._check(name, _step(key))
-                with key.lock().acquire(timeout=0):
-                    pass
                 _compute(key, report)
-        except Timeout:
-            self.busy = True
         except BudgetExceeded:
             pass
         except OutOfTime:

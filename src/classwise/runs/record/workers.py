@@ -1,11 +1,22 @@
 """Several processes that share a queue: each works on other runs, on one thread."""
 
+import multiprocessing
 import os
+import signal
+import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from types import FrameType
 
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
+
+# Seconds that a process has to save what is finished, once it receives the signal to end.
+_GRACE = 5.0
 
 
 def lowest_priority() -> None:
@@ -26,59 +37,91 @@ def share(
 ) -> None:
     """Compute items in `count` processes; `results`: lists to which is added what is left and what failed.
 
-    A process that ends early, or is ended at the end of the budget, loses at most an epoch or what it did in `resume.SAVE_AFTER`
-    seconds; its run is free again, and the others look at it at the end.
+    A process that ends early loses at most an epoch or a batch; its run is free again, and the others look at it at the end.
     """
-    import dask
-    from distributed import as_completed
+    context = multiprocessing.get_context("spawn")
+    processes: dict[Connection, SpawnProcess] = {}
+    try:
+        for _ in range(count):
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(items, budget, sender), daemon=True)
+            process.start()
+            sender.close()
+            processes[receiver] = process
+        _listen(processes, budget, results, say)
+    finally:
+        _end(list(processes.values()))
 
-    from classwise.runs.schedule import cluster
 
+def _listen(
+    processes: dict[Connection, SpawnProcess],
+    budget: Budget,
+    results: tuple[list[str], list[str]],
+    say: Callable[[str], None],
+) -> None:
+    """Say the lines of all processes until each has ended, or the time is over."""
     left, failed = results
-    heard: dict[int, int] = {}
-
-    def tell(number: int, index: int, line: str) -> None:
-        if index == heard.setdefault(number, 0):
-            heard[number] += 1
-            say(line)
-
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), cluster.local(count) as client:
-        client.subscribe_topic(cluster.TOPIC, lambda event: tell(*event[1]))
-        futures = {client.submit(_work, items, budget, number, pure=False): number for number in range(count)}
-        end = max(budget.left + 0.5 * budget.margin, 0.1)
-        with suppress(TimeoutError):  # the budget is spent
-            for future in as_completed(futures, loop=client.loop, timeout=end, raise_errors=False):
-                if future.status != "finished":
-                    failed.append("a worker ended before its time")
+    finished, listening = set[Connection](), list(processes)
+    while listening and budget.left + 0.5 * budget.margin > 0:
+        for ready in wait(listening, timeout=max(budget.left + 0.5 * budget.margin, 0.0)):
+            assert isinstance(ready, Connection)
+            try:
+                message = ready.recv()
+            except (EOFError, OSError):
+                listening.remove(ready)
+                processes[ready].join()
+                if ready not in finished:
+                    failed.append(f"a worker ended with exit status {processes[ready].exitcode}")
                     say(f"{failed[-1]}; what it finished is kept")
-                    continue
-                lines, *others = future.result()
-                for index, line in enumerate(lines):  # the last ones may still be under way
-                    tell(futures[future], index, line)
-                left += others[0]
-                failed += others[1]
+                continue
+            if isinstance(message, str):
+                say(message)
+            else:
+                finished.add(ready)
+                left += message[0]
+                failed += message[1]
 
 
-def _work(items: Sequence[Item], budget: Budget, number: int) -> tuple[list[str], list[str], list[str]]:
-    """Work on a queue on a worker and return the lines that it said, each an event too, what is left and what failed."""
-    import dask
+def _end(processes: Sequence[SpawnProcess]) -> None:
+    """End processes that are still there, after they saved what is finished."""
+    for process in processes:
+        if process.is_alive():
+            process.terminate()
+    end = time.monotonic() + _GRACE
+    for process in processes:
+        process.join(max(end - time.monotonic(), 0.0))
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _work(items: Sequence[Item], budget: Budget, sender: Connection) -> None:
+    """Work on a queue in a process of its own, and send each line, then what is left and what failed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
+    signal.signal(signal.SIGTERM, _exit)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
-    from distributed import get_worker
 
     from classwise.runs.compute import device
     from classwise.runs.record.session import Session
-    from classwise.runs.schedule import cluster, pool
-
-    worker, lines = get_worker(), list[str]()
-
-    def say(line: str) -> None:
-        worker.log_event(cluster.TOPIC, (number, len(lines), line))
-        lines.append(line)
+    from classwise.runs.schedule import pool
 
     torch.set_num_threads(1)
     device.warm()
-    session = Session(budget, pool.costs_here(), say)
-    # Within a worker xarray would request a lock from the scheduler to write a file.
-    with dask.config.set(scheduler="synchronous"):
-        session.work(items)
-    return lines, session.left, session.failed
+    session = Session(budget, pool.costs_here(), sender.send)
+    session.work(items)
+    sender.send((session.left, session.failed))
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, even by force."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_GRACE)
+    os._exit(1)
