@@ -166,7 +166,10 @@ AUDITS = [
     audit("--batch 99999999999999999999", "batch must be 16777216 or less"),
     audit("--width 999999", "width must be 65536 or less, got 999999"),
     audit("--width 50000", "width=50000 makes small-cnn a network of 135,017,450,010 weights, net has 2,275; leave --width out"),
-    audit("--width 5", "do not fit: other shapes: body.0.weight is (4, 1, 3, 3), not (5, 1, 3, 3)"),
+    audit(
+        "--width 5",
+        "small-cnn of width 5: the weights do not fit the model: other shapes: body.0.weight is (4, 1, 3, 3), not (5, 1, 3, 3)",
+    ),
     audit("--normalise imagenet", "normalise='imagenet' is not understood"),
     audit("--normalise 0.5/0", "needs as many standard deviations as means, all above 0"),
     audit("--normalise 0.5,0.5/0.2,0.2", "normalise has 2 channels, the images of digits have 1"),
@@ -372,6 +375,7 @@ def test_a_slip_is_answered_in_one_line_and_leaves_nothing_behind(workplace, cas
     monkeypatch.chdir(workplace)
     monkeypatch.setattr(sys, "argv", ["classwise", *words_of(case)])
     monkeypatch.setattr("classwise.core.paths.build_folder", lambda: workplace / "build")
+    monkeypatch.setattr("classwise.book.build.build_folder", lambda: workplace / "build")
     for name in STARTS:
         monkeypatch.setattr(f"classwise.{name}", started)
     for name, value in environment_of(case, workplace).items():

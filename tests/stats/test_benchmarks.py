@@ -162,5 +162,5 @@ def test_seeds_are_added_up(data):
 
 def test_a_foreign_file_is_named(data):
     recorded(data, []).write_text("[]")
-    with pytest.raises(UserError, match=r"one\.json is not a file of tests\.benchmarks\.processors"):
+    with pytest.raises(UserError, match=r"one\.json is not a file of benchmarks\.processors"):
         benchmarks.processors()

@@ -8,11 +8,11 @@ import pytest
 import xarray as xr
 from claim_answers import UP, judged, outcomes_with
 
+from benchmarks import convergence
 from classwise.core.datasets import class_names
 from classwise.papers import registry, say
 from classwise.papers.benz2020 import networks, networks_and_optimisers
 from classwise.papers.claims import MeasurementError
-from classwise.runs import convergence
 from classwise.stats import bootstrap
 
 ALONG = ("defence", "attack", "setting")
