@@ -27,7 +27,7 @@ console = Console(stderr=True)
 # The base of all that typer raises for invalid input, which it does not export.
 INVALID_INPUT: type[Exception] = typer.BadParameter.__mro__[1]
 
-# Far more processes than one for each CPU core are a slip.
+# Far more processes than one for each CPU core are a typing error.
 MOST_WORKERS = max(64, 4 * (os.cpu_count() or 1))
 
 
