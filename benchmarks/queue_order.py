@@ -33,7 +33,7 @@ def main(scale: str) -> None:
 
 def _steps(pairs: Iterable[Requested]) -> set[tuple[Spec, Evaluation | None]]:
     """Return each training, with None, and each evaluation of runs."""
-    return {(spec, kind) for spec, some in collected(pairs).items() for kind in (None, *some)}
+    return {(spec, kind) for spec, some in collected(pairs).items() for kind in (None, *(key.evaluation for key in some))}
 
 
 if __name__ == "__main__":

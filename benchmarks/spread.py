@@ -16,13 +16,14 @@ from unittest import mock
 import typer
 from rich.console import Console
 
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Spec
 from classwise.papers import registry
+from classwise.runs.compute.work import Timing
 from classwise.runs.schedule import pool
 from classwise.runs.schedule.cost import Costs
-from classwise.runs.schedule.forecast import duration
-from classwise.runs.schedule.plan import Requested, missing, planned
+from classwise.runs.schedule.plan import Requested, duration, missing, planned
 from classwise.runs.schedule.progress import RunProgress
+from classwise.runs.store import Key
 
 
 def quick(count: int, **changed: object) -> list[Requested]:
@@ -40,11 +41,9 @@ def seconds(asked: list[Requested], workers: int) -> float:
         return time.perf_counter() - began
 
 
-def nothing(
-    key: str, spec: Spec, evaluations: list[Evaluation], asked: object, repair: bool, after: list[object]
-) -> dict[str, object]:
+def nothing(name: str, key: Key | None, expected: object, repair: bool, after: list[object]) -> Timing:
     """Do no work, on a worker."""
-    return {"device": "none", "parts": {}}
+    return Timing("none", 0.0, 0.0)
 
 
 def overhead(runs: int, workers: int) -> tuple[float, float]:
@@ -55,10 +54,10 @@ def overhead(runs: int, workers: int) -> tuple[float, float]:
         plan = planned(missing(quick(runs)), Costs("none", gpu=False))
         began = time.perf_counter()
         with cluster.local(workers) as client, mock.patch.object(cluster, "_do", nothing):
-            client.run(nothing, "", quick(1)[0][0], [], None, False, [])
+            client.run(nothing, "", None, None, False, [])
             ready = time.perf_counter()
-            with RunProgress(plan.jobs, plan.tasks, Console(file=io.StringIO())) as board:
-                cluster.compute(client, plan, board, lambda piece, end: board.finish(piece.name, None), repair=False)
+            with RunProgress(plan, Console(file=io.StringIO())) as progress:
+                cluster.compute(client, plan, progress, lambda task, end: progress.finish(task.key, None), repair=False)
             done = time.perf_counter()
     return (done - ready) / runs, ready - began
 

@@ -118,7 +118,7 @@ def test_an_archive_of_an_earlier_version_imports_and_nothing_is_computed_again(
     assert (len(new), same) == (2, [])
     assert [folder.name for folder in store.stored()] == [f"pgd-at-{trained('pgd-at').id}", f"standard-{trained('standard').id}"]
     specs, evaluations = [trained("standard"), trained("pgd-at")], (Evaluation(), Evaluation(attack="pgd-20"))
-    assert plan.missing([(spec, evaluations) for spec in specs]) == []
+    assert plan.missing([(spec, evaluations) for spec in specs]) == {}
     outcomes = runs.outcomes(specs, evaluations)
     assert set(outcomes.data_vars) == {"truth", "answer", "flipped", "logits", "distance"}
     correct = metrics.correct(aggregate.counts(outcomes)).sum("label").squeeze("seed")

@@ -42,7 +42,7 @@ def test_two_users_of_one_folder_train_and_evaluate_once(data, small):
     assert [line for line in lines if line[0] == "train"] == [("train", epoch, 3) for epoch in range(4)]
     attacked = [line for line in lines if line[0] == "attack"]
     assert len(attacked) == len(set(attacked)) == 7
-    assert plan.missing([(small, [asked])]) == []
+    assert plan.missing([(small, [asked])]) == {}
 
 
 def test_two_imports_of_one_archive_import_each_run_once(data, small, ready, tmp_path):
@@ -123,4 +123,4 @@ def test_a_clock_that_jumps_changes_no_result(data, pair, tmp_path, monkeypatch)
     for path in data.rglob("*"):
         os.utime(path, (moment := random.uniform(0.0, 2e9), moment))
     assert contents(data) == expected
-    assert plan.missing([(pair, [PGD])]) == []
+    assert plan.missing([(pair, [PGD])]) == {}

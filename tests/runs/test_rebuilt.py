@@ -19,7 +19,6 @@ from classwise.runs.record import archive, recorder
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 from classwise.runs.schedule import flops, plan, pool
-from classwise.runs.schedule.cost import Costs
 
 
 @pytest.fixture
@@ -64,14 +63,12 @@ def test_fields_that_do_not_fit_are_refused(usual, changed, message):
 
 def test_the_run_that_makes_the_images_is_planned_and_trained_first(data, robust):
     source = robust.image_source
-    jobs = plan.missing([(robust, [Evaluation()])])
-    assert [(job.spec, job.train) for job in jobs] == [(robust, True), (source, True)]
-    parts = {task.name: task for task in plan.tasks(jobs, Costs("cpu", gpu=False))}
-    assert parts[f"train-{robust.id}"].after == (f"train-{source.id}",)
-    assert list(parts).index(f"train-{source.id}") < list(parts).index(f"train-{robust.id}")
+    left = plan.missing([(robust, [Evaluation()])])
+    assert list(left) == [store.Key(source), store.Key(robust), store.Key(robust, store.OUTCOMES, Evaluation())]
+    assert left[store.Key(robust)] == (store.Key(source),)
     pool.ensure_runs([(robust, [Evaluation()])], workers=1)
     assert store.weights(source) is not None
-    assert plan.missing([(robust, [Evaluation()])]) == []
+    assert plan.missing([(robust, [Evaluation()])]) == {}
 
 
 def test_only_training_images_are_rebuilt_and_as_many_as_the_run_takes(data, robust, ready):

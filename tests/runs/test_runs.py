@@ -83,7 +83,7 @@ def test_a_run_is_never_computed_twice(data, small, done):
     runs.outcomes([small], [Evaluation(attack="clean"), PGD])
     assert (store.run_folder(small) / "history.nc").stat().st_mtime_ns == before
     assert store.Key(small, store.OUTCOMES, PGD).file.stat().st_mtime_ns == made
-    assert plan.missing([(small, [PGD])]) == []
+    assert plan.missing([(small, [PGD])]) == {}
 
 
 def test_a_transfer_attack_trains_its_substitute_and_is_weaker_than_one_on_the_network_itself(data, small, done):

@@ -176,13 +176,14 @@ def seconds_after_runs(stale: Collection[str]) -> float:
 def announce(pairs: "Sequence[Requested]", stale: Collection[str], console: Console, workers: int | None = None) -> float:
     """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs."""
     from classwise.runs.schedule import pool  # torch
-    from classwise.runs.schedule.forecast import duration, format_duration
-    from classwise.runs.schedule.plan import missing, planned
+    from classwise.runs.schedule.forecast import format_duration
+    from classwise.runs.schedule.plan import duration, missing, planned
 
-    jobs, parts, of_runs, later = missing(pairs), [], 0.0, seconds_after_runs(stale)
-    if jobs:
-        of_runs = duration(planned(jobs, pool.costs_here()), workers or pool.workers_here())
-        training, evaluations = sum(job.train for job in jobs), sum(len(job.evaluations) for job in jobs)
+    left, parts, of_runs, later = missing(pairs), [], 0.0, seconds_after_runs(stale)
+    if left:
+        of_runs = duration(planned(left, pool.costs_here()), workers or pool.workers_here())
+        training = sum(key.evaluation is None for key in left)
+        evaluations = len(left) - training
         words = f"{counted(training, 'run')} to train and {counted(evaluations, 'evaluation')}"
         parts.append(f"{words}, about {format_duration(of_runs)}")
     if stale:

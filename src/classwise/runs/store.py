@@ -58,6 +58,12 @@ class Key:
             object.__setattr__(self, "evaluation", replace(resolved, per_class=self.few) if self.kind in FEW else resolved)
 
     @property
+    def spec(self) -> Spec:
+        """The run; only audits have none."""
+        assert isinstance(self.subject, Spec)
+        return self.subject
+
+    @property
     def identity(self) -> dict[str, Identified]:
         """What files of it contain as JSON, by the name of the attribute."""
         return {"spec": self.subject} | ({} if self.evaluation is None else {"evaluation": self.evaluation})

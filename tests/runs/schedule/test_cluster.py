@@ -114,12 +114,12 @@ def shared(ready, farm, monkeypatch):
 
 @pytest.fixture
 def seen(monkeypatch):
-    """What boards are told, each with its piece, part and count."""
+    """What progress is reported, each with its result and count."""
     told, real = [], RunProgress.show
 
-    def show(self, name, part, done, total):
-        told.append((id(self), name, part, done))
-        real(self, name, part, done, total)
+    def show(self, key, done, total):
+        told.append((id(self), key, done))
+        real(self, key, done, total)
 
     monkeypatch.setattr(RunProgress, "show", show)
     return told
@@ -163,9 +163,8 @@ def test_two_clients_that_ask_at_once_share_every_run(shared, small, ready, seen
     assert touched == [4, 4]  # two runs, and what their transfer attacks are made on
     for spec in specs:
         for one in (spec, spec.substitute("standard")):
-            for board in {who for who, *_ in seen}:
-                begun = [event for event in seen if event == (board, f"train-{one.id}", "train", 0)]
-                assert len(begun) <= 1
+            for progress in {who for who, *_ in seen}:
+                assert seen.count((progress, store.Key(one), 0)) <= 1
     assert pool.ensure_runs(asked, scheduler=shared.address) == 0
     same(specs, ready, monkeypatch, tmp_path / "serial", (*ASKED, transfer))
 
@@ -210,8 +209,8 @@ def test_a_worker_that_is_killed_has_its_run_resumed_by_another(shared, small, r
     assert pool.ensure_runs([(spec, [PGD])], scheduler=shared.address) == 1
     killer.join()
     assert reached[0] == -signal.SIGKILL
-    begun = [done for _, name, _, done in seen if name == f"train-{spec.id}"]
-    after = [done for _, name, _, done in seen[reached[1] :] if name == f"train-{spec.id}"]
+    begun = [done for _, key, done in seen if key == store.Key(spec)]
+    after = [done for _, key, done in seen[reached[1] :] if key == store.Key(spec)]
     assert (begun.count(0), after[0] > 0) == (1, True)
     same([spec], ready, monkeypatch, tmp_path / "serial", [PGD])
 

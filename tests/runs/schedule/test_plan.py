@@ -23,8 +23,9 @@ from classwise.runs import store
 from classwise.runs.compute import validate
 from classwise.runs.schedule import flops, forecast, pool
 from classwise.runs.schedule.cost import PLANNED, Costs, device_speed, pace_file, rate_of
-from classwise.runs.schedule.plan import Job, missing, planned, tasks
+from classwise.runs.schedule.plan import duration, missing, planned, width
 from classwise.runs.schedule.progress import RunProgress
+from classwise.runs.store import OUTCOMES, Key
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
 CLEAN = Evaluation()
@@ -60,76 +61,74 @@ def saved(spec, *evaluations):
     return folder
 
 
+def keys(spec, *evaluations, train=False):
+    """Return the names of results of a run: of its training, if that is missing too, and of outcomes."""
+    return [*([Key(spec)] if train else []), *(Key(spec, OUTCOMES, one) for one in evaluations)]
+
+
 # What is missing.
 
 
-def test_what_is_asked_twice_or_there_already_is_not_computed(data, small):
+def test_what_is_requested_twice_or_stored_already_is_not_computed(data, small):
     other = replace(small, seed=1)
-    jobs = missing([(small, [CLEAN]), (other, []), (replace(small), [PGD, CLEAN, replace(PGD, eps="0.2")])])
-    assert jobs == [Job(small, True, (CLEAN.resolved_for(small), PGD.resolved_for(small))), Job(other, True)]
+    left = missing([(small, [CLEAN]), (other, []), (replace(small), [PGD, CLEAN, replace(PGD, eps="0.2")])])
+    assert list(left) == keys(small, CLEAN, PGD, train=True) + keys(other, train=True)
     (made(small, PGD) / store.WEIGHTS).write_bytes(b"")
-    assert missing([(small, [CLEAN, PGD])]) == [Job(small, False, (CLEAN.resolved_for(small),))]
+    assert missing([(small, [CLEAN, PGD])]) == {Key(small, OUTCOMES, CLEAN): ()}
     made(small, CLEAN)
-    assert missing([(small, [CLEAN, PGD])]) == []
+    assert missing([(small, [CLEAN, PGD])]) == {}
 
 
-def test_a_recorded_run_is_trained_anew_only_where_something_is_missing(data, small):
+def test_a_recorded_run_is_trained_again_only_where_something_is_missing(data, small):
     made(small, PGD, folder=store.recorded(small))
-    assert missing([(small, [PGD])]) == []
-    assert missing([(small, [PGD, CLEAN])]) == [Job(small, True, (PGD.resolved_for(small), CLEAN.resolved_for(small)))]
+    assert missing([(small, [PGD])]) == {}
+    assert list(missing([(small, [PGD, CLEAN])])) == keys(small, PGD, CLEAN, train=True)
 
 
 def test_what_recorded_results_were_built_on_is_not_trained_for_them(data, small):
     source, fine = small.substitute("standard"), replace(small, epochs=1, warm_start=small.id)
     transfer = replace(PGD, substitute="standard")
-    asked = [(small, [transfer]), (source, [CLEAN]), (fine, [CLEAN])]
-    for spec, own in asked:
+    requested = [(small, [transfer]), (source, [CLEAN]), (fine, [CLEAN])]
+    for spec, own in requested:
         made(spec, *own, folder=store.recorded(spec))
-    assert missing(asked) == []
-    found = {job.spec: job for job in missing([*asked, (fine, [PGD])])}
-    # What is trained anew is asked everything anew, the transfer too.
-    assert [found[spec].train for spec in (fine, small, source)] == [True, True, True]
-    assert found[small].evaluations == (transfer.resolved_for(small),)
+    assert missing(requested) == {}
+    # What is trained again gets all evaluations again, the transfer too.
+    left = missing([*requested, (fine, [PGD])])
+    assert set(left) == {
+        *keys(fine, CLEAN, PGD, train=True),
+        *keys(small, transfer, train=True),
+        *keys(source, CLEAN, train=True),
+    }
 
 
-def test_runs_that_others_build_on_come_along_and_first(data, small, costs):
+def test_runs_that_others_need_come_along_and_first(data, small, costs):
     source, fine = small.substitute("standard"), replace(small, epochs=1, warm_start=small.id)
     transfer = replace(PGD, substitute="standard")
-    asked = [(fine, [CLEAN]), (small, [transfer])]
-    jobs = missing(asked)
-    assert [job.spec for job in jobs] == [fine, small, source]
-    parts = {piece.name: piece for piece in tasks(jobs, costs)}
-    names = list(parts)
-    assert parts[f"train-{fine.id}"].after == (f"train-{small.id}",)
-    (question,) = (piece for piece in parts.values() if piece.evaluations and piece.spec == small)
-    assert set(question.after) == {f"train-{small.id}", f"train-{source.id}"}
-    assert all(names.index(before) < names.index(name) for name, piece in parts.items() for before in piece.after)
-    # The most urgent come first, each after what it waits for.
-    whole = planned(jobs, costs)
-    order = [piece.name for piece in whole.order]
-    assert all(order.index(before) < order.index(piece.name) for piece in whole.order for before in piece.after)
-    trainings = [whole.priorities[piece.name] for piece in whole.order if not piece.evaluations]
+    requested = [(fine, [CLEAN]), (small, [transfer])]
+    left = missing(requested)
+    assert left == {
+        Key(small): (),
+        Key(fine): (Key(small),),
+        Key(fine, OUTCOMES, CLEAN): (Key(fine),),
+        Key(source): (),
+        Key(small, OUTCOMES, transfer): (Key(small), Key(source)),
+    }
+    for order in (list(left), [task.key for task in planned(left, costs)]):
+        assert all(order.index(before) < order.index(key) for key in left for before in left[key])
+    trainings = [task.priority for task in planned(left, costs) if task.key.evaluation is None]
     assert trainings == sorted(trainings, reverse=True)
     # The results of a source are no use without its weights.
     made(source)
-    assert Job(source, True) in missing(asked)
+    assert Key(source) in missing(requested)
     (store.run_folder(source) / store.WEIGHTS).write_bytes(b"")
-    assert source not in [job.spec for job in missing(asked)]
+    assert Key(source) not in missing(requested)
 
 
-def test_pieces_are_named_by_their_work_alone(data, small, costs):
+def test_tasks_are_named_by_their_work_alone(data, small, costs):
     first = plan([(small, [CLEAN, PGD]), (replace(small, seed=1), [])], costs)
     again = plan([(replace(small, seed=1), []), (small, [PGD, CLEAN])], Costs("another", gpu=True))
-    assert {piece.name for piece in first.tasks} == {piece.name for piece in again.tasks}
-    assert len({piece.name for piece in first.tasks}) == 3
-
-
-def test_long_evaluations_are_single_tasks_and_short_ones_share_one(data, small, costs, monkeypatch):
-    seconds = {"clean": 1.0, "pgd-10": 2.0, "square": 100.0, "cw": 31.0}
-    monkeypatch.setattr(Costs, "seconds", lambda self, spec, one=None: 0.0 if one is None else seconds[one.attack])
-    asked = [Evaluation(attack=name) for name in seconds]
-    groups = [[one.attack for one in piece.evaluations] for piece in plan([(small, asked)], costs).tasks if piece.evaluations]
-    assert groups == [["square"], ["cw"], ["pgd-10", "clean"]]
+    assert {task.name for task in first} == {task.name for task in again}
+    assert len({task.name for task in first}) == 4
 
 
 # Who begins when.
@@ -137,19 +136,24 @@ def test_long_evaluations_are_single_tasks_and_short_ones_share_one(data, small,
 
 def test_evaluations_come_first_then_the_longest_training(data, small, costs):
     long, short = replace(small, epochs=50), replace(small, epochs=2)
-    whole = plan([(short, [CLEAN]), (long, [PGD])], costs)
-    order = sorted(whole.priorities, key=lambda name: -whole.priorities[name])
-    assert [name.split("-")[0] for name in order] == ["evaluate", "evaluate", "train", "train"]
-    assert order[2] == f"train-{long.id}"
+    order = [task.key for task in sorted(plan([(short, [CLEAN]), (long, [PGD])], costs), key=lambda task: -task.priority)]
+    assert [key.kind for key in order] == [OUTCOMES, OUTCOMES, store.HISTORY, store.HISTORY]
+    assert order[2:] == [Key(long), Key(short)]
 
 
 def test_workers_share_all_tasks_evenly_but_the_longest_run(data, small, costs, monkeypatch):
     monkeypatch.setattr(Costs, "seconds", lambda self, spec, one=None: float(spec.epochs) if one is None else 40.0)
     trainings = [(replace(small, epochs=length, seed=seed), []) for seed, length in enumerate((7, 5, 4, 4, 4))]
     evaluated = [(replace(small, epochs=10), [CLEAN, PGD])]
-    for asked, seconds in ((trainings, [24, 12, 7]), (evaluated, [90, 50, 50]), (trainings + evaluated, [114, 57, 50])):
-        assert [forecast.duration(plan(asked, costs), workers) for workers in (1, 2, 5)] == seconds
-    assert plan(evaluated, costs).width == 2
+    for requested, seconds in ((trainings, [24, 12, 7]), (evaluated, [90, 50, 50]), (trainings + evaluated, [114, 57, 50])):
+        assert [duration(plan(requested, costs), workers) for workers in (1, 2, 5)] == seconds
+
+
+@pytest.mark.parametrize(("seconds", "workers"), [(1.0, 1), (16.0, 2), (100.0, 3)])
+def test_short_evaluations_of_a_run_do_not_occupy_workers_of_their_own(data, small, costs, monkeypatch, seconds, workers):
+    monkeypatch.setattr(Costs, "seconds", lambda self, spec, one=None: 500.0 if one is None else seconds)
+    requested = [(small, [CLEAN, PGD, replace(PGD, eps="0.1")]), (replace(small, seed=1), [])]
+    assert width(plan(requested, costs)) == workers + 1
 
 
 # What it costs.
@@ -266,7 +270,7 @@ def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
     assert costs.rate(small) is None
     assert estimated == max(work.operations / costs.speed.float32, work.passes * costs.speed.call)
     for seconds in (1.0, 5.0, 3.0, 2.0):  # the last three are kept
-        costs.record(small, None, 0.5, seconds, "a device")
+        costs.record(small, None, "a device", 0.5, seconds)
     costs.write()
     again, twice = Costs("a device", gpu=False), replace(small, epochs=2 * small.epochs)
     assert again.seconds(replace(small, seed=7)) == pytest.approx(6.0)
@@ -384,28 +388,27 @@ def test_a_slip_is_found_once_among_many(data, small):
     pool.check([(replace(small, warm_start=small.id, epochs=1), []), (small, [])])
 
 
-# The board.
+# The progress.
 
 
-def test_a_board_ends_a_job_with_its_last_piece_or_its_first_failure(data, small, costs):
+def test_progress_ends_a_run_with_its_last_task_or_its_first_failure(data, small, costs):
     other, out = replace(small, seed=1), io.StringIO()
-    whole = plan([(small, [CLEAN]), (other, [CLEAN])], costs)
-    first, ask, second, _ = (piece.name for piece in whole.tasks)
-    seconds = (3.9, 1.9, 0.4, 5.1)  # Their sum depends on the order.
-    pieces = [replace(piece, seconds=dict.fromkeys(piece.seconds, one)) for piece, one in zip(whole.tasks, seconds, strict=True)]
-    board = RunProgress(whole.jobs, pieces, Console(file=out))
-    with board:
-        board.show(first, "train", 1, 3)
-        assert board.bars.tasks[board.overall].completed == pytest.approx(seconds[0] / 3)
-        board.finish(first, None)
+    found = {task.key: task for task in plan([(small, [CLEAN]), (other, [CLEAN])], costs)}
+    (first, outcomes), (second, _) = keys(small, CLEAN, train=True), keys(other, CLEAN, train=True)
+    seconds = dict(zip(found, (3.9, 0.4, 1.9, 5.1), strict=True))  # Their sum depends on the order.
+    progress = RunProgress([replace(task, seconds=seconds[key]) for key, task in found.items()], Console(file=out))
+    with progress:
+        progress.show(first, 1, 3)
+        assert progress.bars.tasks[progress.overall].completed == pytest.approx(seconds[first] / 3)
+        progress.finish(first, None)
         assert "[1/2]" not in out.getvalue()
-        board.show("somebody else's", "train", 1, 3)
-        board.finish(ask, None)
-        board.show(first, "train", 2, 3)
-        board.finish(second, RuntimeError("no"))
-        board.show(second, "train", 2, 3)
-    assert board.bar_of == {}
-    assert board.bars.finished
+        progress.show(Key(replace(small, seed=2)), 1, 3)  # a run of another process
+        progress.finish(outcomes, None)
+        progress.show(first, 2, 3)
+        progress.finish(second, RuntimeError("no"))
+        progress.show(second, 2, 3)
+    assert progress.bar_of == {}
+    assert progress.bars.finished
     lines = out.getvalue().splitlines()
     assert lines[0] == "2 runs to compute"
     assert lines[1].startswith("[1/2] pgd-at on digits, seed 0: ")

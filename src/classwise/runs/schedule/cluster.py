@@ -28,12 +28,12 @@ import classwise
 from classwise.core import files
 from classwise.core.errors import UserError
 from classwise.core.paths import data_folder
-from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
-from classwise.runs.compute import device
-from classwise.runs.schedule.plan import Schedule, Task
+from classwise.runs.compute import device, work
+from classwise.runs.compute.work import Timing
+from classwise.runs.schedule.plan import Task
 from classwise.runs.schedule.progress import RunProgress
-from classwise.runs.schedule.worker import Timing, do
+from classwise.runs.store import Key
 
 # Workers report progress as events of this topic, at most once in this many seconds.
 TOPIC, EVERY = "classwise", 0.2
@@ -170,26 +170,31 @@ def _check_workers(client: Client, expected: Handshake) -> None:
 
 
 def compute(
-    client: Client, schedule: Schedule, progress: RunProgress, ended: Ended, expected: Handshake | None = None, *, repair: bool
+    client: Client,
+    tasks: Sequence[Task],
+    progress: RunProgress,
+    ended: Ended,
+    expected: Handshake | None = None,
+    *,
+    repair: bool,
 ) -> None:
-    """Let the workers do all tasks of a schedule; `ended` is called with the result of each."""
+    """Let the workers compute tasks, of which the first few start in this order; `ended` is called with the result of each."""
     suffix = ("-repair" if repair else "") + (f"-{expected[1]}" if expected is not None else "")
-    # In this order, since the first few start as they are submitted, whatever their priority.
-    tasks = {f"{task.name}{suffix}": task for task in schedule.order}
+    named = {f"{task.name}{suffix}": task for task in tasks}
 
     def show(event: tuple[float, Any]) -> None:
-        key, part, done, total = event[1]
-        if key in tasks:
-            progress.show(tasks[key].name, part, done, total)
+        name, done, total = event[1]
+        if name in named:
+            progress.show(named[name].key, done, total)
 
     client.subscribe_topic(TOPIC, show)
-    futures: dict[str, Future[Timing]] = {}
-    for key, task in tasks.items():
-        work = (key, task.spec, task.evaluations, expected, repair, [futures[name] for name in task.after])
-        futures[task.name] = client.submit(_do, *work, key=key, priority=schedule.priorities[task.name])
+    futures: dict[Key, Future[Timing]] = {}
+    for name, task in named.items():
+        arguments = (name, task.key, expected, repair, [futures[key] for key in task.after])
+        futures[task.key] = client.submit(_do, *arguments, key=name, priority=task.priority)
     try:
         for future in as_completed(futures.values(), loop=client.loop, raise_errors=False):
-            ended(tasks[future.key], _result(future))
+            ended(named[future.key], _result(future))
     except BaseException:
         # Running tasks notice this at their next report.
         client.cancel(list(futures.values()), asynchronous=False)
@@ -216,23 +221,21 @@ def _result(future: Future[Timing]) -> Timing | Exception:
     return failure.with_traceback(future.traceback())
 
 
-def _do(
-    name: str, spec: Spec, evaluations: Sequence[Evaluation], expected: Handshake | None, repair: bool, after: Sequence[Timing]
-) -> Timing:
-    """Do a task, on a worker, once the results `after` of others exist."""
+def _do(name: str, key: Key, expected: Handshake | None, repair: bool, after: Sequence[Timing]) -> Timing:
+    """Compute a result, on a worker, once the results `after` of others exist."""
     if expected is not None and (problem := mismatch(expected)):
         raise UserError(f"the worker {problem}")
     worker, last = get_worker(), 0.0
 
-    def report(part: str, done: int, total: int) -> None:
+    def report(_: str, done: int, total: int) -> None:
         nonlocal last
         task = worker.state.tasks.get(name)
         if task is None or task.state == "cancelled":
             raise CancelledError
         if done == total or time.monotonic() - last > EVERY:
             last = time.monotonic()
-            worker.log_event(TOPIC, (name, part, done, total))
+            worker.log_event(TOPIC, (name, done, total))
 
     # Within a worker xarray would request a lock from the scheduler to write a file.
     with dask.config.set(scheduler="synchronous"):
-        return do(spec, evaluations, report, repair=repair)
+        return work.timed(key, report, repair=repair)

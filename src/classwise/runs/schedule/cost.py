@@ -112,7 +112,7 @@ class Costs:
         speed = self.speed.bfloat16 if precision == "bfloat16" else self.speed.float32
         return max(work.operations / speed, work.passes * self.speed.call)
 
-    def record(self, spec: Spec, evaluation: Evaluation | None, share: float, seconds: float, device: str) -> None:
+    def record(self, spec: Spec, evaluation: Evaluation | None, device: str, share: float, seconds: float) -> None:
         """Record the seconds that a share of a training or of an evaluation took on a device."""
         self.add(rate_of(spec, evaluation), share * _work(spec, evaluation).operations, seconds, device)
 

@@ -132,13 +132,12 @@ def evaluation(spec: Spec, evaluation: Evaluation, most: int | None = None) -> F
     )
 
 
-def space(spec: Spec, evaluations: tuple[Evaluation, ...], *, train: bool) -> int:
-    """Return the bytes on disk of a training and its evaluations, 0 if the number of images is unknown."""
+def space(spec: Spec, evaluation: Evaluation | None) -> int:
+    """Return the bytes on disk of a training or of an evaluation of a run, 0 if the number of images is unknown."""
     size = validate.training_size(spec)
     if size is None:
         return 0
-    _, weights = _network_of(spec, size)
+    if evaluation is None:
+        return _network_of(spec, size)[1] * len(validate.checkpoints(spec)) + 40_000
     # Of each image: logits, label, prediction, verdicts and coordinates.
-    per_image = 4 * min(size.classes, 100) + 30
-    outcomes = sum(image_count(evaluation, size) * per_image + 30_000 for evaluation in evaluations)
-    return outcomes + (weights * len(validate.checkpoints(spec)) + 40_000 if train else 0)
+    return image_count(evaluation, size) * (4 * min(size.classes, 100) + 30) + 30_000

@@ -1,17 +1,19 @@
 """What a schedule costs, before anything runs: the runs, what is missing, time and disk."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache, partial
 
 from rich.console import Console
 from rich.table import Table
 
 from classwise.core.markup import counted
+from classwise.core.spec import Spec
 from classwise.runs import store
 from classwise.runs.compute import device, validate
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
-from classwise.runs.schedule.plan import Job, Requested, Schedule, collected, missing, planned
+from classwise.runs.schedule.plan import Requested, collected, duration, missing, planned
+from classwise.runs.store import Key
 
 # The numbers of GPUs that durations are estimated for.
 GPUS = (1, 8, 64)
@@ -29,20 +31,21 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
     pool.check(pairs)
     damaged: list[str] = []
     present = cache(partial(store.intact, tell=damaged.append, repair=False))
-    jobs, here, elsewhere = missing(pairs, present), pool.costs_here(), Costs(PLANNED, gpu=True)
+    all_left, here, elsewhere = missing(pairs, present), pool.costs_here(), Costs(PLANNED, gpu=True)
     for line in damaged:
         out.print(line, highlight=False, soft_wrap=True)
     kind = here.device if device.device().type == "cuda" else "one CPU thread"
     table = Table("section", "runs", "to compute", "evaluations", f"hours of {kind}", "GPU hours", "GB", box=None)
     for name, some in (*sections, ("all, each run once", pairs)):
         left = missing(some, present)
-        hours = [f"{sum(task.cost for task in planned(left, costs).tasks) / 3600:,.2f}" for costs in (here, elsewhere)]
-        space = sum(flops.space(job.spec, job.evaluations, train=job.train) for job in left)
-        numbers = [len(collected(some)), len(left), sum(len(job.evaluations) for job in left)]
+        hours = [f"{_seconds(left, costs) / 3600:,.2f}" for costs in (here, elsewhere)]
+        space = sum(flops.space(key.spec, key.evaluation) for key in left)
+        runs = {key.spec for key in left}
+        numbers = [len(collected(some)), len(runs), sum(key.evaluation is not None for key in left)]
         table.add_row(name, *map(str, numbers), *hours, f"{space / 1e9:.2f}", style="bold" if some is pairs else None)
     out.print(table)
     out.print("to compute: runs whose training or evaluations are missing, and other runs that they need", highlight=False)
-    if not jobs:
+    if not all_left:
         out.print("everything else is there" if damaged else "everything is there")
         return
     count = workers or pool.workers_here()
@@ -51,38 +54,35 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
         *((f"{gpus} {PLANNED}", elsewhere, gpus) for gpus in GPUS),
     ]
     for who, costs, number in lines:
-        out.print(f"on {who}: {format_duration(duration(planned(jobs, costs), number))}", highlight=False)
+        out.print(f"on {who}: {format_duration(duration(planned(all_left, costs), number))}", highlight=False)
     for costs in (here, elsewhere):
-        out.print(_basis(costs, jobs), highlight=False, soft_wrap=True)
-
-
-def duration(schedule: Schedule, workers: int) -> float:
-    """Return the least seconds that workers take: those of all tasks shared evenly, or of the longest run and one evaluation."""
-    trainings = {task.job: task.cost for task in schedule.tasks if not task.evaluations}
-    longest = max(trainings.get(task.job, 0.0) + (task.cost if task.evaluations else 0.0) for task in schedule.tasks)
-    return max(sum(task.cost for task in schedule.tasks) / workers, longest)
+        out.print(_basis(costs, {key.spec for key in all_left}), highlight=False, soft_wrap=True)
 
 
 def not_recorded(pairs: Sequence[Requested], scale: str) -> str:
     """Return in one line how much of runs of a scale that is only read is missing, what computes it, and how long that takes."""
     pairs = [pair for pair in pairs if not store.refusal(pair[0])]
-    jobs = missing(pairs)
-    if not jobs:
+    left = missing(pairs)
+    if not left:
         return f"all {len(collected(pairs))} runs of scale {scale} are recorded"
-    hours = sum(task.cost for task in planned(jobs, pool.costs_here()).tasks) / 3600
+    hours, runs = _seconds(left, pool.costs_here()) / 3600, {key.spec for key in left}
     return (
-        f"{len(jobs)} of {len(collected(pairs))} runs of scale {scale} are not recorded, or not with all evaluations; results of "
+        f"{len(runs)} of {len(collected(pairs))} runs of scale {scale} are not recorded, or not with all evaluations; results of "
         f"this scale are only read here: `classwise record --scale {scale}` computes them, about {hours:.0f} hours of one core"
     )
 
 
-def _basis(costs: Costs, jobs: Sequence[Job]) -> str:
+def _seconds(left: Iterable[Key], costs: Costs) -> float:
+    return sum(costs.seconds(key.spec, key.evaluation) for key in left)
+
+
+def _basis(costs: Costs, runs: Collection[Spec]) -> str:
     """Return a sentence on how the times on a device were estimated."""
-    measured = sum(costs.rate(job.spec) is not None for job in jobs)
-    unknown = sum(validate.training_size(job.spec) is None for job in jobs)
+    measured = sum(costs.rate(spec) is not None for spec in runs)
+    unknown = sum(validate.training_size(spec) is None for spec in runs)
     rates = f"{costs.speed.float32 / 1e12:.2g} TFLOP/s in float32, {costs.speed.bfloat16 / 1e12:.2g} in bfloat16"
     return (
-        f"times on {costs.device}: from measurements of the same network there for {measured} of {len(jobs)} runs, else from the "
+        f"times on {costs.device}: from measurements of the same network there for {measured} of {len(runs)} runs, else from the "
         f"number of operations at {rates} and {1000 * costs.speed.call:.2g} ms a pass"
         f"{f'; without {unknown} runs whose images are not here' if unknown else ''}"
     )

@@ -3,22 +3,23 @@
 import os
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 
 from rich.console import Console
 
 from classwise.core import files
 from classwise.core.errors import UserError
 from classwise.core.paths import check_data_folder, data_folder
+from classwise.core.spec import Spec
 from classwise.defences.training import Diverged
 from classwise.runs import store
-from classwise.runs.compute import device, validate
-from classwise.runs.schedule import plan, worker
+from classwise.runs.compute import device, validate, work
+from classwise.runs.compute.work import Timing
+from classwise.runs.schedule import plan
 from classwise.runs.schedule.cost import Costs
-from classwise.runs.schedule.plan import Requested, Schedule, Task, missing, planned
-from classwise.runs.schedule.progress import RunProgress
-from classwise.runs.schedule.worker import Timing
+from classwise.runs.schedule.plan import Requested, Task, missing, planned
+from classwise.runs.schedule.progress import RunProgress, title
 
 
 class Failed(RuntimeError):
@@ -37,15 +38,15 @@ def check(pairs: Iterable[Requested]) -> None:
     seen: set[str] = set()
     requested = plan.collected(pairs)
     known = {spec.id for spec in requested}
-    for spec, evaluations in requested.items():
+    for spec, keys in requested.items():
         alike = " ".join(str(value) for name, value in vars(spec).items() if name not in _UNCHECKED)
         if alike not in seen:
             seen.add(alike)
             validate.check(spec, known)
-        for evaluation in evaluations:
-            key = f"{alike} {evaluation.id}"
-            if key not in seen:
-                seen.add(key)
+        for evaluation in (key.evaluation for key in keys):
+            assert evaluation is not None
+            if (also := f"{alike} {evaluation.id}") not in seen:
+                seen.add(also)
                 validate.check_evaluation(evaluation, spec)
 
 
@@ -68,29 +69,31 @@ def ensure_runs(
     pairs, console = list(pairs), console or Console(stderr=True)
     check(pairs)
     tell = partial(console.print, highlight=False, soft_wrap=True)
-    jobs = missing(pairs, cache(partial(store.intact, tell=tell, repair=True))) if repair else missing(pairs)
-    if not jobs:
+    left = missing(pairs, cache(partial(store.intact, tell=tell, repair=True))) if repair else missing(pairs)
+    if not left:
         return 0
     check_data_folder(writing=True)
-    precisions = {job.spec.precision for job in jobs if job.train} | {one.precision for job in jobs for one in job.evaluations}
+    precisions = {key.spec.precision if key.evaluation is None else key.evaluation.precision for key in left}
     if scheduler is None and (slow := device.emulated(precisions)):
         console.print(slow, style="yellow", highlight=False, soft_wrap=True)
-    costs = costs_here()
-    schedule = planned(jobs, costs)
-    completions = Completions(schedule, costs)
-    count = min(workers or workers_here(), schedule.width)
+    tasks = planned(left, costs := costs_here())
+    count = min(workers or workers_here(), plan.width(tasks))
     # The bar adds up the seconds of all workers.
-    progress = RunProgress(schedule.jobs, schedule.tasks, console, after * count)
+    completions = Completions(RunProgress(tasks, console, after * count), costs)
     try:
-        _compute(completions, progress, workers, scheduler, repair=repair)
+        _compute(tasks, completions, count, scheduler, repair=repair)
     finally:
         costs.write()
-    failures = completions.failures()
-    if failures:
-        lines = "\n".join(f"  {jobs[number].title}: {reason}" for number, reason in sorted(failures.items()))
-        path = completions.tracebacks(data_folder() / "runs" / TRACEBACKS)
-        raise Failed(f"{len(failures)} of {len(jobs)} runs failed:\n{lines}" + (f"\ntracebacks: {path}" if path else ""))
-    return len(jobs)
+    runs = dict.fromkeys(key.spec for key in left)
+    if completions.errors:
+        reasons = completions.reasons()
+        lines = "\n".join(f"  {title(run)}: {reasons[run]}" for run in runs if run in reasons)
+        path = data_folder() / "runs" / TRACEBACKS
+        if completions.traces:
+            files.write(path, "\n".join(completions.traces).encode())
+        where = f"\ntracebacks: {path}" if completions.traces else ""
+        raise Failed(f"{len(reasons)} of {len(runs)} runs failed:\n{lines}{where}")
+    return len(runs)
 
 
 def costs_here() -> Costs:
@@ -108,89 +111,63 @@ def workers_here() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@dataclass
 class Completions:
-    """How the tasks of a schedule ended."""
+    """How tasks ended: their errors, and the tracebacks of those that were unexpected."""
 
-    def __init__(self, schedule: Schedule, costs: Costs) -> None:
-        self.schedule, self.costs = schedule, costs
-        self.errors: dict[str, Exception] = {}
-        self.traces: dict[str, str] = {}
+    progress: RunProgress
+    costs: Costs
+    errors: dict[Task, Exception] = field(default_factory=dict)
+    traces: list[str] = field(default_factory=list)
 
-    def add(self, progress: RunProgress, task: Task, result: Timing | Exception) -> None:
+    def add(self, task: Task, result: Timing | Exception) -> None:
         """Record how a task ended and what it took."""
         if isinstance(result, Exception):
             if result.__traceback__ and not isinstance(result, UserError | Diverged):
-                self.traces[task.name] = "".join(traceback.format_exception(result))
+                self.traces.append(f"{task.name}\n{''.join(traceback.format_exception(result))}")
             # A traceback keeps the variables of its functions alive, on a GPU too.
             result.__cause__ = result.__context__ = None
-            self.errors[task.name] = result.with_traceback(None)
+            self.errors[task] = result.with_traceback(None)
         else:
-            named = {evaluation.name: evaluation for evaluation in task.evaluations}
-            for part, (share, seconds) in result["parts"].items():
-                self.costs.record(task.spec, named.get(part), share, seconds, result["device"])
-        progress.finish(task.name, result if isinstance(result, Exception) else None)
+            self.costs.record(task.key.spec, task.key.evaluation, *result)
+        self.progress.finish(task.key, result if isinstance(result, Exception) else None)
 
-    def failures(self) -> dict[int, str]:
-        """Return by job what went wrong, or which run that it needs failed."""
-        tasks = {task.name: task for task in self.schedule.tasks}
-        result: dict[int, str] = {}
-        for name, error in self.errors.items():
-            task = tasks[name]
-            failed = [tasks[other] for other in task.after if other in self.errors]
-            if not failed:
-                result[task.job] = _message(error)
-            for other in failed:
-                if other.job != task.job:
-                    result.setdefault(task.job, f"{self.schedule.jobs[other.job].title}, which it needs, failed")
-        return result
-
-    def tracebacks(self, file: Path) -> Path | None:
-        """Write the tracebacks of unexpected errors and return the file; None if there are none."""
-        if not self.traces:
-            return None
-        files.write(file, "\n".join(f"{name}\n{text}" for name, text in self.traces.items()).encode())
-        return file
+    def reasons(self) -> dict[Spec, str]:
+        """Return by run what went wrong, or which run that it needs failed."""
+        failed, reasons = {task.key for task in self.errors}, dict[Spec, str]()
+        for task, error in self.errors.items():
+            before = [key.spec for key in task.after if key in failed]
+            if not before:
+                readable = isinstance(error, UserError | RuntimeError) and str(error)
+                reasons[task.key.spec] = str(error) if readable else f"{type(error).__name__}: {error}"
+            for spec in before:
+                if spec != task.key.spec:
+                    reasons.setdefault(task.key.spec, f"{title(spec)}, which it needs, failed")
+        return reasons
 
 
-def _message(error: Exception) -> str:
-    """Return the text of an error that is meant to be read; of any other also its class."""
-    readable = isinstance(error, UserError | RuntimeError) and str(error)
-    return str(error) if readable else f"{type(error).__name__}: {error}"
-
-
-def _compute(
-    completions: Completions, progress: RunProgress, workers: int | None, scheduler: str | None, *, repair: bool
-) -> None:
-    schedule = completions.schedule
-    count = min(workers or workers_here(), schedule.width)
-    if scheduler is None and count == 1:
+def _compute(tasks: Sequence[Task], completions: Completions, workers: int, scheduler: str | None, *, repair: bool) -> None:
+    """Compute tasks in this process, on workers of this machine, or on those of a scheduler."""
+    progress = completions.progress
+    if scheduler is None and workers == 1:
         with progress:
-            _serially(schedule.tasks, completions, progress, repair=repair)
+            for task in tasks:
+                completions.add(task, _result(task, completions, repair=repair))
         return
     from classwise.runs.schedule import cluster
 
-    def ended(task: Task, result: Timing | Exception) -> None:
-        completions.add(progress, task, result)
-
     if scheduler is not None:
         with cluster.connected(scheduler, progress.console) as (client, handshake), progress:
-            cluster.compute(client, schedule, progress, ended, handshake, repair=repair)
+            cluster.compute(client, tasks, progress, completions.add, handshake, repair=repair)
         return
-    with progress, cluster.local(count) as client:
-        cluster.compute(client, schedule, progress, ended, repair=repair)
+    with progress, cluster.local(workers) as client:
+        cluster.compute(client, tasks, progress, completions.add, repair=repair)
 
 
-def _serially(tasks: Sequence[Task], completions: Completions, progress: RunProgress, *, repair: bool) -> None:
-    for task in tasks:
-        if any(name in completions.errors for name in task.after):
-            completions.add(progress, task, RuntimeError("a run that it needs failed"))
-            continue
-
-        def report(part: str, done: int, total: int, name: str = task.name) -> None:
-            progress.show(name, part, done, total)
-
-        try:
-            result: Timing | Exception = worker.do(task.spec, task.evaluations, report, repair=repair)
-        except Exception as error:  # of one run: the others continue
-            result = error
-        completions.add(progress, task, result)
+def _result(task: Task, completions: Completions, *, repair: bool) -> Timing | Exception:
+    if any(other.key in task.after for other in completions.errors):
+        return RuntimeError("a run that it needs failed")
+    try:
+        return work.timed(task.key, lambda _, done, total: completions.progress.show(task.key, done, total), repair=repair)
+    except Exception as error:  # of one run: the others continue
+        return error
