@@ -76,7 +76,7 @@ import sys, time
 from classwise.runs.record import queue, workers
 from classwise.runs.record.budget import Budget
 from pathlib import Path
-workers.share(queue.read(Path(sys.argv[1])), 1, Budget(300, time.monotonic()), ([], []), print)
+workers.share(queue.read(Path(sys.argv[1])), 1, Budget(300, time.monotonic()), print)
 """
 
 

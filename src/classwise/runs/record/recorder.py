@@ -1,7 +1,7 @@
 """Recording: a queue of runs is trained and evaluated in order within a time budget, and what is finished is packed or filed."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +17,10 @@ from classwise.runs.record.archive import Weights
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 from classwise.runs.record.session import Session, has_network, is_finished
+from classwise.runs.record.workers import Say
 from classwise.runs.schedule import forecast as forecasting
 from classwise.runs.schedule import pool
 from classwise.runs.store import OUTCOMES, Key
-
-Say = Callable[[str], None]
 
 
 def record(
@@ -55,10 +54,7 @@ def record(
             precisions = {item.spec.precision for item in todo if not has_network(item.spec)}
             if slow := device.emulated(precisions | {one.precision for item in todo for one in item.evaluations}):
                 say(slow)
-            if processes == 1:
-                _alone(todo, budget, (left, failed), say)
-            else:
-                workers.share(todo, processes, budget, (left, failed), say)
+            left, failed = _alone(todo, budget, say) if processes == 1 else workers.share(todo, processes, budget, say)
     finally:
         if out is None:
             _file(todo, say)
@@ -131,14 +127,15 @@ def _is_closed(item: Item) -> bool:
     return (store.recorded(item.spec) / Key(item.spec).name).exists() and store.weights(item.spec) is None
 
 
-def _alone(items: Sequence[Item], budget: Budget, results: tuple[list[str], list[str]], say: Say) -> None:
-    """Compute items in this process; `results`: lists to which is added what is left and what failed."""
+def _alone(items: Sequence[Item], budget: Budget, say: Say) -> tuple[list[str], list[str]]:
+    """Compute items in this process; return what is left and what failed."""
     device.warm()
     startup = budget.clock() - budget.began
     if startup > 0.5 * budget.seconds:
         say(f"starting up took {startup:.0f} of {budget.seconds:.0f} s: little can begin; a larger budget goes further")
-    left, failed = results
-    Session(budget, pool.costs_here(), say, left, failed).work(items)
+    session = Session(budget, pool.costs_here(), say)
+    session.work(items)
+    return session.left, session.failed
 
 
 def _is_packed(item: Item, packed: Mapping[str, set[str]]) -> bool:

@@ -15,7 +15,6 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.defences.training import Diverged
 from classwise.runs import store
 from classwise.runs.compute import device, validate, work
-from classwise.runs.compute.train import Report
 from classwise.runs.record.budget import Budget, OutOfTime
 from classwise.runs.record.queue import Item
 from classwise.runs.schedule import cost, flops
@@ -154,7 +153,7 @@ class Session:
             keys = [Key(spec, OUTCOMES, one) for one in _OVERFITTING]
             if not all(self.get(key) for key in keys):
                 return False
-            two, twenty = map(_accuracy, keys)
+            two, twenty = (100 * float((data.answer == data.truth).mean()) for key in keys if (data := key.read()) is not None)
             if twenty < two / 2 and two > 200 / len(validate.class_names(spec)):
                 reason = f"catastrophic overfitting: {two:.0f} % of the validation images withstand PGD-2, {twenty:.0f} % PGD-20"
                 store.refuse(spec, reason, *device.where())
@@ -186,9 +185,12 @@ class Session:
         try:
             with self.budget.ringing(), device.one_thread():
                 self._check(name, _step(key))
-                _compute(key, report)
+                work.compute(key, report, repair=True)
         except BudgetExceeded:
             pass
+        except Diverged as error:
+            store.refuse(key.spec, str(error.__cause__ or error), *device.where())
+            return True
         except OutOfTime:
             self._abandon(name)
         except Exception as error:  # of one run: the others continue
@@ -246,8 +248,7 @@ class Session:
 
 def _step(key: Key, done: int | None = None, total: int = 0) -> Step:
     """Return the next step of a computation of which so much is done; None: nothing is known of it yet."""
-    assert isinstance(key.subject, Spec)
-    spec, evaluation = key.subject, key.evaluation
+    spec, evaluation = key.spec, key.evaluation
     if evaluation is None:
         number = 2 if done is None else done + 1
         measured = number in (1, spec.epochs) or number % spec.measure == 0
@@ -259,23 +260,6 @@ def _step(key: Key, done: int | None = None, total: int = 0) -> Step:
     return Step(rate_of(spec, evaluation), work.operations if work else 0.0, title if key.kind == OUTCOMES else "a few images")
 
 
-def _compute(key: Key, report: Report) -> None:
-    """Compute a result; a training that diverges is refused."""
-    try:
-        work.compute(key, report, repair=True)
-    except Diverged as error:
-        assert isinstance(key.subject, Spec)
-        store.refuse(key.subject, str(error.__cause__ or error), *device.where())
-
-
-def _accuracy(key: Key) -> float:
-    """Return the percentage of images that are right in stored outcomes."""
-    outcomes = key.read()
-    assert outcomes is not None
-    return 100 * float((outcomes.answer == outcomes.truth).mean())
-
-
 def _name(key: Key) -> str:
-    assert isinstance(key.subject, Spec)
     under = "" if key.evaluation is None else f" under {key.evaluation.name}"
-    return f"{key.subject.name} (seed {key.subject.seed}){under}"
+    return f"{key.spec.name} (seed {key.spec.seed}){under}"

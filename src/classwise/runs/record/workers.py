@@ -15,6 +15,8 @@ from types import FrameType
 from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 
+Say = Callable[[str], None]
+
 # Seconds that a process has to save what is finished, once it receives the signal to end.
 _GRACE = 5.0
 
@@ -28,19 +30,15 @@ def lowest_priority() -> None:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def share(
-    items: Sequence[Item],
-    count: int,
-    budget: Budget,
-    results: tuple[list[str], list[str]],
-    say: Callable[[str], None],
-) -> None:
-    """Compute items in `count` processes; `results`: lists to which is added what is left and what failed.
+def share(items: Sequence[Item], count: int, budget: Budget, say: Say) -> tuple[list[str], list[str]]:
+    """Compute items in `count` processes until each has ended, or the time is over; return what is left and what failed.
 
-    A process that ends early loses at most an epoch or a batch; its run is free again, and the others look at it at the end.
+    say: called with each line of any process. A process that ends early loses at most an epoch or a batch; its run is free again,
+    and the others look at it at the end.
     """
     context = multiprocessing.get_context("spawn")
     processes: dict[Connection, SpawnProcess] = {}
+    left, failed, ended = list[str](), list[str](), set[Connection]()
     try:
         for _ in range(count):
             receiver, sender = context.Pipe(duplex=False)
@@ -48,38 +46,26 @@ def share(
             process.start()
             sender.close()
             processes[receiver] = process
-        _listen(processes, budget, results, say)
-    finally:
-        _end(list(processes.values()))
-
-
-def _listen(
-    processes: dict[Connection, SpawnProcess],
-    budget: Budget,
-    results: tuple[list[str], list[str]],
-    say: Callable[[str], None],
-) -> None:
-    """Say the lines of all processes until each has ended, or the time is over."""
-    left, failed = results
-    finished, listening = set[Connection](), list(processes)
-    while listening and budget.left + 0.5 * budget.margin > 0:
-        for ready in wait(listening, timeout=max(budget.left + 0.5 * budget.margin, 0.0)):
-            assert isinstance(ready, Connection)
-            try:
-                message = ready.recv()
-            except (EOFError, OSError):
-                listening.remove(ready)
-                processes[ready].join()
-                if ready not in finished:
+        while len(ended) < count and (seconds := budget.left + 0.5 * budget.margin) > 0:
+            for ready in wait(list(processes.keys() - ended), timeout=seconds):
+                assert isinstance(ready, Connection)
+                try:
+                    message = ready.recv()
+                except (EOFError, OSError):
+                    ended.add(ready)
+                    processes[ready].join()
                     failed.append(f"a worker ended with exit status {processes[ready].exitcode}")
                     say(f"{failed[-1]}; what it finished is kept")
-                continue
-            if isinstance(message, str):
-                say(message)
-            else:
-                finished.add(ready)
-                left += message[0]
-                failed += message[1]
+                    continue
+                if isinstance(message, str):
+                    say(message)
+                else:
+                    ended.add(ready)
+                    left += message[0]
+                    failed += message[1]
+    finally:
+        _end(list(processes.values()))
+    return left, failed
 
 
 def _end(processes: Sequence[SpawnProcess]) -> None:
