@@ -1,7 +1,6 @@
 """pyproject, lock, conda environment, Makefile, README and guide agree, and the examples of README and guide work."""
 
 import ast
-import contextlib
 import importlib
 import inspect
 import re
@@ -97,32 +96,6 @@ def test_the_version_is_the_same_everywhere():
     latest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert PROJECT["version"] == classwise.__version__ == cited["version"] == latest[1]
     assert str(cited["date-released"]) == latest[2]
-
-
-def replacements():
-    """Return the names of the last column of each table of the changelog, without arguments."""
-    cells = re.findall(r"^\| `.*` \| (.*) \|$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    return [target.partition("(")[0] for cell in cells for target in re.findall(r"`([^`]+)`", cell)]
-
-
-def exists(target):
-    """Return whether a name is one of a module of the package, of what is in it, or of a method or a field of a class."""
-    value = classwise
-    for part in target.split("."):
-        if inspect.ismodule(value) and not hasattr(value, part):
-            with contextlib.suppress(ModuleNotFoundError):
-                importlib.import_module(f"{value.__name__}.{part}")
-        if not hasattr(value, part):
-            return part in getattr(value, "__dataclass_fields__", ()) or part in inspect.get_annotations(value)
-        value = getattr(value, part)
-    return True
-
-
-def test_new_names_of_the_changelog_exist():
-    targets = replacements()
-    assert {"runs", "stats.bootstrap", "core.spec.Spec.training_seed", "papers.claims.Claim.statement"} <= set(targets)
-    assert [target for target in targets if not exists(target)] == []
-    assert not any(exists(target) for target in ("run", "stats.metrics.metric", "core.spec.Spec.luck", "core.files.a.b"))
 
 
 def test_the_readme_is_short_and_shows_a_small_picture_and_the_two_commands():
