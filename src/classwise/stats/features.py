@@ -5,7 +5,7 @@ its variance that of its features. Sampling lengthens a mean by its variance ove
 `similarity` can correct this.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import xarray as xr
@@ -43,12 +43,11 @@ def with_blocks(outcomes: xr.Dataset, features: xr.Dataset) -> xr.Dataset:
     outcomes, features: of the same runs, along the same dimensions; without the settings (attacks) that have no features, the
     sums have none: NaN, and 0 images. block_of: the block of each image, -1 where no run was evaluated on it.
     """
-    outcomes = outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0])
-    sums = {name: features[name] if "seed" in features[name].dims else features[name].expand_dims(seed=[0]) for name in SUMS}
-    members = {dim: outcomes[dim] for dim in sums["images"].dims if dim in outcomes.dims}
-    sums = {name: value.reindex(members, fill_value=MISSING.get(name, np.nan)) for name, value in sums.items()}
-    number = (sums["images"] > 0).sum("block").max([dim for dim in sums["images"].dims if dim not in ("seed", "block")])
-    return outcomes.assign({**sums, "block_of": dealt(outcomes, number.clip(min=1))})
+    both = outcomes, features[list(SUMS)]
+    outcomes, sums = (some if "seed" in some.dims else some.expand_dims(seed=[0]) for some in both)
+    sums = sums.reindex({dim: outcomes[dim] for dim in sums.images.dims if dim in outcomes.dims}, fill_value=MISSING)
+    number = (sums.images > 0).sum("block").max([dim for dim in sums.images.dims if dim not in ("seed", "block")])
+    return outcomes.assign({**sums.data_vars, "block_of": dealt(outcomes, number.clip(min=1))})
 
 
 def dealt(outcomes: xr.Dataset, count: xr.DataArray | int) -> xr.DataArray:
@@ -119,10 +118,9 @@ def by_block(outcomes: xr.Dataset) -> xr.Dataset:
     block_of = outcomes.block_of.max([dim for dim in outcomes.block_of.dims if dim not in ("seed", "image")])
     truth, answer = (outcomes[name].transpose(*rest, "seed", "image").values for name in ("truth", "answer"))
     present, classes, size = truth >= 0, outcomes.sizes["predicted"], outcomes.sizes["block"]
-    shape = (*truth.shape[:-1], size, classes, classes)
-    setting = np.arange(int(np.prod(truth.shape[:-1]))).reshape(*truth.shape[:-1], 1)
-    cells = ((setting * size + block_of.transpose("seed", "image").values) * classes + truth) * classes + answer
-    count = np.bincount(cells[present], minlength=int(np.prod(shape))).reshape(shape)
+    block = np.broadcast_to(block_of.transpose("seed", "image").values, truth.shape)
+    count = np.zeros((*truth.shape[:-1], size, classes, classes), dtype=int)
+    np.add.at(count, (*np.nonzero(present)[:-1], block[present], truth[present], answer[present]), 1)
     names = outcomes.predicted.values
     result = outcomes[list(SUMS)].reindex(label=names, fill_value=MISSING)
     # Networks may have further outcomes along dimensions in which the features do not differ.
@@ -188,88 +186,61 @@ def drawn(data: xr.Dataset, draws: int, seed: int = 0) -> xr.Dataset:
 
     key = tokenize(data), draws, seed
     if key not in _DRAWN:
-        parts, rng = _Sums(data), np.random.default_rng(seed)
-        size = max(1, _AT_ONCE // parts.size)
+        last = {"total": ["feature"], "square": [], "images": []} | ({"count": ["predicted"]} if "count" in data else {})
+        sums = {name: data[name].transpose("seed", "label", "block", ..., *dims).fillna(0) for name, dims in last.items()}
+        size = max(1, _AT_ONCE // sum(array.isel(block=0).size for array in sums.values()))
+        rng, shared = np.random.default_rng(seed), bool(data.attrs.get("shared_images"))
+        parts = [_redrawn(sums, min(size, draws - first), rng, shared=shared) for first in range(0, draws, size)]
         if len(_DRAWN) == 4:
             del _DRAWN[next(iter(_DRAWN))]
-        _DRAWN[key] = xr.concat([parts.drawn(min(size, draws - first), rng) for first in range(0, draws, size)], "draw")
+        _DRAWN[key] = xr.concat(parts, "draw")
     return _DRAWN[key].copy()
 
 
-class _Sums:
-    """The sums of blocks as arrays (seed, label, block, other dimensions)."""
-
-    def __init__(self, data: xr.Dataset) -> None:
-        self.rest = [dim for dim in data.images.dims if dim not in ("seed", "block", "label")]
-        self.data, self.classes, self.features = data, data.sizes["label"], data.sizes["feature"]
-        images = data.images.transpose("seed", "label", "block", *self.rest)
-        self.present = images.values.reshape(*images.shape[:3], -1).any(-1)
-        self.shared = bool(data.attrs.get("shared_images"))
-        last = {"total": ["feature"], "square": [], "images": [], **({"count": ["predicted"]} if "count" in data else {})}
-        self.arrays = {name: self._array(data[name], *dims) for name, dims in last.items()}
-        counted = data["count"].dims if "count" in data else ()
-        self.counted = [str(dim) for dim in counted if dim not in ("seed", "block", "label", "predicted")]
-
-    def _array(self, values: xr.DataArray, *last: str) -> np.ndarray:
-        ordered = values.transpose("seed", "label", "block", ..., *last).fillna(0)
+def _redrawn(sums: Mapping[str, xr.DataArray], draws: int, rng: np.random.Generator, *, shared: bool) -> xr.Dataset:
+    """Return the statistics of so many draws from sums (seed, label, block, ...) of blocks."""
+    images = sums["images"]
+    present = (images > 0).any(images.dims[3:]).values
+    chosen = rng.integers(len(present), size=(draws, max(len(present) - 1, 1)))
+    weight = _block_weights(present, chosen, rng, shared=shared)
+    drawn = {}
+    for name, array in sums.items():
         # Features take half the memory; equal counts of predictions are equal whatever the order in which a processor adds them.
-        return ordered.values.reshape(*ordered.shape[:3], -1).astype(np.float64 if "predicted" in last else np.float32)
-
-    @property
-    def size(self) -> int:
-        """Number of values of a draw."""
-        return sum(array.shape[0] * array.shape[1] * array.shape[3] for array in self.arrays.values())
-
-    def drawn(self, draws: int, rng: np.random.Generator) -> xr.Dataset:
-        seeds = len(self.present)
-        slots = max(seeds - 1, 1)
-        chosen = rng.integers(seeds, size=(draws, slots))
-        weight = self._weights(chosen, rng)
-        sums = {name: np.empty((draws, slots, self.classes, array.shape[-1]), array.dtype) for name, array in self.arrays.items()}
-        for place in range(seeds):
+        values = array.values.reshape(*array.shape[:3], -1).astype(np.float64 if name == "count" else np.float32)
+        total = np.empty((*chosen.shape, values.shape[1], values.shape[3]), values.dtype)
+        for place, label in np.ndindex(values.shape[:2]):
             which = chosen == place
-            for label in range(self.classes):
-                some = weight[which, label]
-                for name, array in self.arrays.items():
-                    sums[name][which, label] = some.astype(array.dtype) @ array[place, label]
-        return self._dataset(sums)
+            total[which, label] = weight[which, label].astype(values.dtype) @ values[place, label]
+        like = array.isel(seed=0, block=0, drop=True)
+        coords = {dim: like[dim] for dim in like.dims if dim in like.coords}
+        drawn[name] = xr.DataArray(total.reshape(*chosen.shape, *like.shape), coords, ("draw", "seed", *like.dims))
+    data = xr.Dataset(drawn).transpose("draw", ..., "seed", "label", "predicted", "feature", missing_dims="ignore")
+    mean = (data.total / data.images.where(data.images > 0)).drop_vars("feature", errors="ignore")
+    into, out = [["label", "feature"]], [["label", "other"]]
+    gram = xr.apply_ufunc(lambda some: some @ some.swapaxes(-1, -2), mean, input_core_dims=into, output_core_dims=out)
+    # With what else these dimensions are called by.
+    gram = gram.assign_coords(
+        {dim: images[dim] for dim in images.dims[3:] if dim in images.coords} | {"other": data.label.values}
+    )
+    result = _statistics(gram, data.square, data.images, mean.sizes["feature"], noise=2)
+    return result.assign(count=data["count"]) if "count" in data else result
 
-    def _weights(self, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return how often each block is drawn: (draws, drawn seeds, label, block), scaled so that all blocks count fully."""
-        weight = np.zeros((*chosen.shape, *self.present.shape[1:]))
-        for place, label in np.ndindex(*self.present.shape[:2]):
-            blocks = np.flatnonzero(self.present.any(0)[label] if self.shared else self.present[place, label])
-            if not len(blocks) or (self.shared and place):
-                continue
-            fewer, chances = max(len(blocks) - 1, 1), np.full(len(blocks), 1 / len(blocks))
-            if self.shared:
-                times = rng.multinomial(fewer, chances, size=len(chosen))[:, None]
-                weight[:, :, label, blocks] = times * (len(blocks) / fewer)
-                continue
-            draw, slot = np.nonzero(chosen == place)
-            times = rng.multinomial(fewer, chances, size=len(draw))
-            weight[draw[:, None], slot[:, None], label, blocks] = times * (len(blocks) / fewer)
-        return weight
 
-    def _dataset(self, sums: dict[str, np.ndarray]) -> xr.Dataset:
-        data, dims = self.data, ("draw", "seed", "label")
-        shape = [data.sizes[dim] for dim in self.rest]
-        coords = {dim: data[dim] for dim in (*self.rest, *self.counted, "label", "predicted") if dim in data.coords}
-
-        def array(name: str, rest: list[str], *last: str) -> xr.DataArray:
-            sizes = [data.sizes[dim] for dim in (*rest, *last)]
-            values = sums[name].reshape(*sums[name].shape[:3], *sizes)
-            named = {dim: coords[dim] for dim in (*rest, "label", *last) if dim in coords}
-            return xr.DataArray(values, dims=(*dims, *rest, *last), coords=named).transpose("draw", *rest, "seed", "label", *last)
-
-        images = array("images", self.rest)
-        total = sums["total"].reshape(*sums["total"].shape[:3], *shape, self.features)
-        mean = np.moveaxis(total, (1, 2), (-3, -2)) / images.where(images > 0).values[..., None]
-        names = data.label.values
-        gram = xr.DataArray(mean @ mean.swapaxes(-1, -2), dims=("draw", *self.rest, "seed", "label", "other"))
-        gram = gram.assign_coords({**{dim: coords[dim] for dim in self.rest if dim in coords}, "label": names, "other": names})
-        result = _statistics(gram, array("square", self.rest), images, self.features, noise=2)
-        return result.assign(count=array("count", self.counted, "predicted")) if "count" in sums else result
+def _block_weights(present: np.ndarray, chosen: np.ndarray, rng: np.random.Generator, *, shared: bool) -> np.ndarray:
+    """Return how often each block is drawn: (draws, drawn seeds, label, block), scaled so that all blocks count fully."""
+    weight = np.zeros((*chosen.shape, *present.shape[1:]))
+    for place, label in np.ndindex(*present.shape[:2]):
+        blocks = np.flatnonzero(present[:, label].any(0) if shared else present[place, label])
+        if not len(blocks) or (shared and place):
+            continue
+        draw, slot = np.nonzero(chosen == place)
+        fewer, chances = max(len(blocks) - 1, 1), np.full(len(blocks), 1 / len(blocks))
+        times = rng.multinomial(fewer, chances, size=len(chosen) if shared else len(draw)) * (len(blocks) / fewer)
+        if shared:
+            weight[:, :, label, blocks] = times[:, None]
+        else:
+            weight[draw[:, None], slot[:, None], label, blocks] = times
+    return weight
 
 
 def interval(data: xr.Dataset, measure: Measure, level: float = 0.95, draws: int = 1000, seed: int = 0) -> xr.DataArray:
