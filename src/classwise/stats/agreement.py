@@ -31,7 +31,7 @@ def profiles(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
     outcomes: of one attack and defence, along `along`, image and possibly seed, which is pooled, and half (`aggregate.halved`).
     Only `common_images` count. NaN for a class without images.
     """
-    return _Halves(outcomes, along).profiles()
+    return _profiles(outcomes, along, lambda columns, fold: columns.sum(0))
 
 
 def of_sums(sums: xr.Dataset, along: str = "defence") -> xr.DataArray:
@@ -54,63 +54,47 @@ def drawn_profiles(outcomes: xr.Dataset, along: str = "setting", draws: int = 10
     The images of each class and half are drawn with replacement, those of each fold by themselves, once for all networks and
     seeds. Networks are not redrawn, so the draws say nothing of other trainings, and a single seed suffices.
     """
-    return _Halves(outcomes, along).drawn(draws, seed)
+    rng = np.random.default_rng(seed)
+
+    def redrawn(columns: np.ndarray, fold: np.ndarray) -> np.ndarray:
+        sums = np.zeros((draws, columns.shape[1]))
+        for one in np.unique(fold):
+            # Images that all networks treat alike are one kind.
+            kinds, number = np.unique(columns[fold == one], axis=0, return_counts=True)
+            sums += rng.multinomial(number.sum(), number / number.sum(), size=draws) @ kinds
+        return sums
+
+    return _profiles(outcomes, along, redrawn, "draw")
 
 
-class _Halves:
-    """Right and evaluated predictions of each image, summed over the seeds, and the images that are drawn together."""
+def _profiles(
+    outcomes: xr.Dataset, along: str, sums: Callable[[np.ndarray, np.ndarray], np.ndarray], *first: str
+) -> xr.DataArray:
+    """Return profiles, with the dimensions `first` of the sums.
 
-    def __init__(self, outcomes: xr.Dataset, along: str) -> None:
-        if "half" in outcomes.dims:
-            outcomes = outcomes.assign(truth=outcomes.truth.max("half")).drop_dims("half")
-        single = [dim for dim in outcomes.truth.dims if dim not in (along, "seed", "image")]
-        seeded = outcomes.isel(dict.fromkeys(single, 0), drop=True)
-        seeded = common_images(seeded if "seed" in seeded.dims else seeded.expand_dims(seed=[0]), along)
-        present = (seeded.truth >= 0).transpose(along, "seed", "image")
-        self.along, self.names, self.size = along, seeded[along].values, seeded.sizes["predicted"]
-        of_classes = {str(name): some.values for name, some in seeded.coords.items() if some.dims == ("predicted",)}
-        self.labels = {"label" if name == "predicted" else name: ("label", values) for name, values in of_classes.items()}
-        self.total = present.sum("seed").values.astype(np.float32)
-        self.right = (present & (seeded.answer == seeded.truth)).sum("seed").transpose(along, "image").values.astype(np.float32)
-        self.truth = seeded.truth.max([along, "seed"]).values
-        second = aggregate.halved(seeded).truth.sel(half="second") >= 0
-        self.half = second.any([along, "seed"]).values.astype(int)
-        # The seeds whose fold has the image: images of different folds are not exchangeable.
-        folds = present.any(along).transpose("image", "seed").values
-        self.fold = np.unique(folds, axis=0, return_inverse=True)[1].reshape(-1)
-
-    def profiles(self) -> xr.DataArray:
-        return self._array(lambda members: np.stack([some[:, members].sum(1) for some in (self.right, self.total)]))
-
-    def drawn(self, draws: int, seed: int) -> xr.DataArray:
-        rng = np.random.default_rng(seed)
-
-        def redrawn(members: np.ndarray) -> np.ndarray:
-            sums = np.zeros((draws, 2 * len(self.names)))
-            for fold in np.unique(self.fold[members]):
-                sums += self._redrawn(members[self.fold[members] == fold], draws, rng)
-            return np.stack(np.split(sums, 2, axis=1))
-
-        return self._array(redrawn, "draw")
-
-    def _redrawn(self, members: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Return right and evaluated predictions of as many images as `members`, drawn from these: (draw, 2 x network)."""
-        # Images that all networks treat alike are one kind.
-        columns = np.concatenate([self.right[:, members], self.total[:, members]]).T
-        kinds, number = np.unique(columns, axis=0, return_counts=True)
-        drawn: np.ndarray = rng.multinomial(len(members), number / len(members), size=draws) @ kinds
-        return drawn
-
-    def _array(self, sums: Callable[[np.ndarray], np.ndarray], *first: str) -> xr.DataArray:
-        """Return profiles from the right and evaluated predictions (2, ..., network) of the images of each half and class."""
-        cells = [
-            [sums(np.flatnonzero((self.truth == label) & (self.half == half))) for label in range(self.size)]
-            for half in range(len(_HALVES))
-        ]
-        right, total = np.moveaxis(np.array(cells), (2, 0, 1), (0, -2, -1))
-        values = np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
-        coords = {self.along: self.names, "half": list(_HALVES), **self.labels}
-        return xr.DataArray(values, dims=(*first, self.along, "half", "label"), coords=coords, name="profile")
+    sums: takes how often each network is right and was evaluated, over the seeds, (image, 2 x network), and the folds (image,) of
+    the images of a half and class, and returns such numbers over the images, (..., 2 x network).
+    """
+    if "half" in outcomes.dims:
+        outcomes = outcomes.assign(truth=outcomes.truth.max("half")).drop_dims("half")
+    single = [dim for dim in outcomes.truth.dims if dim not in (along, "seed", "image")]
+    outcomes = outcomes.isel(dict.fromkeys(single, 0), drop=True)
+    outcomes = common_images(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]), along)
+    present = outcomes.truth >= 0
+    counted = [some.sum("seed").transpose("image", along) for some in (present & (outcomes.answer == outcomes.truth), present)]
+    columns = np.concatenate(counted, axis=1).astype(np.float32)
+    # The seeds whose fold has the image: images of different folds are not exchangeable.
+    fold = np.unique(present.any(along).transpose("image", "seed"), axis=0, return_inverse=True)[1].reshape(-1)
+    truth = outcomes.truth.max([along, "seed"]).values
+    second = (aggregate.halved(outcomes).truth.sel(half="second") >= 0).any([along, "seed"]).values
+    members = [[(truth == label) & (second == half) for label in range(outcomes.sizes["predicted"])] for half in (0, 1)]
+    cells = np.array([[sums(columns[some], fold[some]) for some in of_half] for of_half in members])
+    right, total = np.split(np.moveaxis(cells, (0, 1), (-2, -1)), 2, axis=-3)
+    values = np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
+    of_classes = {name: some for name, some in outcomes.coords.items() if some.dims == ("predicted",)}
+    labels = {"label" if name == "predicted" else name: ("label", some.values) for name, some in of_classes.items()}
+    coords = {along: outcomes[along].values, "half": list(_HALVES), **labels}
+    return xr.DataArray(values, coords, (*first, along, "half", "label"), name="profile")
 
 
 def cross_half(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
@@ -256,10 +240,7 @@ def with_base(sampled: Sampled, base: str) -> xr.DataArray:
     """
     if sampled.value.sizes["setting"] < 2:
         raise NotRecorded(f"no setting that could be compared with {base} is recorded")
-    measures: dict[str, Measure] = {MEASURED: cross_half, CORRECTED: corrected}
-    bounds = []
-    for measure in measures.values():
-        some = sampled.bounds(lambda some, measure=measure: measure(some).sel(other=base, drop=True))  # type: ignore[misc]
-        bounds.append(some.where((abs(some) < np.inf).all("bound")).clip(-1, 1))
+    measures = {MEASURED: cross_half, CORRECTED: corrected}
+    bounds = [sampled.bounds(measure).sel(other=base, drop=True) for measure in measures.values()]
     joined = xr.concat(bounds, "measure", coords="minimal", compat="override").assign_coords(measure=list(measures))
-    return joined.drop_sel(setting=base).rename("agreement")
+    return joined.where((abs(joined) < np.inf).all("bound")).clip(-1, 1).drop_sel(setting=base).rename("agreement")
