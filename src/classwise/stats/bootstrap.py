@@ -7,6 +7,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -138,31 +139,26 @@ def sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], weight: np.nd
 
     count: of the images of `label` predicted as `predicted`. Missing images (truth -1) do not count.
     """
-    present = evaluated(outcomes).values
-    rest = [dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]
-    classes = outcomes.sizes["predicted"]
-    flat = {name: _flat(outcomes[name], outcomes, rest)[..., present] for name in ("truth", "answer")}
-    cells = np.where(flat["truth"] >= 0, flat["truth"].astype(int) * classes + flat["answer"], -1)
-    ones = np.ones((present.sum(), 1), dtype=np.float32) if weight is None else weight
+    present, like = evaluated(outcomes).values, outcomes.truth.transpose(..., "seed", "image")
+    settings, classes = like.dims[:-2], outcomes.sizes["predicted"]
+
+    def flat(array: xr.DataArray) -> np.ndarray:
+        """Return an array as (settings, images that any run was evaluated on)."""
+        return array.broadcast_like(like).transpose(*like.dims).values[..., present].reshape(-1, present.sum())
+
+    truth = flat(outcomes.truth)
+    cells = np.where(truth >= 0, truth.astype(int) * classes + flat(outcomes.answer), -1)
+    ones = np.ones((cells.shape[1], 1), dtype=np.float32) if weight is None else weight
     totals = {"count": _summed(cells, None, classes, ones)}
-    for name, value in values.items():
-        totals[name] = _summed(cells, _flat(value, outcomes, rest)[..., present], classes, ones)
-    shape = [outcomes.sizes[dim] for dim in rest]
+    totals |= {name: _summed(cells, flat(value), classes, ones) for name, value in values.items()}
     # Coordinates of classes stand along `label`, too.
     of_classes = {str(name): ("label", some.values) for name, some in outcomes.coords.items() if some.dims == ("predicted",)}
-    coords = {dim: outcomes[dim] for dim in rest if dim in outcomes.coords} | of_classes
+    coords = {dim: outcomes[dim] for dim in settings if dim in outcomes.coords} | of_classes
     coords |= {"label": ("label", outcomes.predicted.values), "predicted": ("predicted", outcomes.predicted.values)}
-    dims = ("draw", *rest, "label", "predicted")
-    data = {name: (dims, array.reshape(-1, *shape, classes, classes)) for name, array in totals.items()}
+    dims = ("draw", *settings, "label", "predicted")
+    data = {name: (dims, array.reshape(-1, *like.shape[:-2], classes, classes)) for name, array in totals.items()}
     drawn = xr.Dataset(data, coords)
     return drawn.isel(draw=0) if weight is None else drawn
-
-
-def _flat(array: xr.DataArray, outcomes: xr.Dataset, rest: list[str]) -> np.ndarray:
-    """Return an array as (settings, seed, image)."""
-    like = outcomes.truth.transpose(*rest, "seed", "image")
-    values = array.broadcast_like(like).transpose(*rest, "seed", "image").values
-    return values.reshape(-1, *values.shape[-2:])
 
 
 def _summed(cells: np.ndarray, value: np.ndarray | None, classes: int, weight: np.ndarray) -> np.ndarray:
@@ -195,23 +191,22 @@ def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: boo
     present = outcomes.truth >= 0
     rest = [dim for dim in present.dims if dim not in ("seed", "image")]
     truth = outcomes.truth.max([dim for dim in present.dims if dim != "image"]).values
-    settings = [*np.ndindex(*(outcomes.sizes[dim] for dim in rest))]
     in_setting = present.any("seed").transpose(*rest, "image").values
+    # Offset of the prediction from the true class, 0 if correct; -1 is replaced by a random offset below.
+    offsets = range(classes) if every_mistake else (0, -1)
     places: list[int] = []
-    changes: list[tuple[int, tuple[int, ...], int]] = []
-    for label in np.unique(truth[truth >= 0]):
-        for setting in settings:
-            members = np.flatnonzero((truth == label) & in_setting[setting])
-            # Offset of the prediction from the true class, 0 if correct; -1 is replaced by a random offset below.
-            for off in (range(classes) if every_mistake else (0, -1)) if len(members) else ():
-                changes.append((count + len(places), setting, off))
-                places.append(int(rng.choice(members)))
+    changes: list[tuple[tuple[int, ...], int]] = []
+    for label, setting in product(np.unique(truth[truth >= 0]), np.ndindex(in_setting.shape[:-1])):
+        members = np.flatnonzero((truth == label) & in_setting[setting])
+        for off in offsets if len(members) else ():
+            changes.append((setting, off))
+            places.append(int(rng.choice(members)))
     padded = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
     # Halves of the images (`aggregate.halved`) differ in truth alone.
     padded_to = {name: padded[name].broadcast_like(padded.truth) for name in _CHANGED}
     padded = padded.assign({name: array.transpose(*rest, "seed", "image").copy() for name, array in padded_to.items()})
     wrong = rng.integers(1, max(classes, 2), size=len(places))
-    for (image, setting, off), random_off in zip(changes, wrong, strict=True):
+    for image, ((setting, off), random_off) in enumerate(zip(changes, wrong, strict=True), count):
         place = (*setting, slice(None), image)
         true = padded.truth.values[place]
         padded.answer.values[place] = np.where(true < 0, -1, (true + (random_off if off < 0 else off)) % classes)
@@ -220,15 +215,8 @@ def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: boo
 
 
 # The ranges of measures, to which their intervals are clipped.
-_RANGES = {
-    "overall": (0, 100),
-    "worst": (0, 100),
-    "worst_k": (0, 100),
-    "mcd": (0, 100),
-    "cv": (0, 2500),
-    "explained": (-np.inf, 100),
-    "symmetry": (-1, 1),
-}
+_RANGES: dict[str, tuple[float, float]] = dict.fromkeys(("overall", "worst", "worst_k", "mcd"), (0, 100))
+_RANGES |= {"cv": (0, 2500), "explained": (-np.inf, 100), "symmetry": (-1, 1)}
 
 
 def bootstrap(
@@ -259,8 +247,7 @@ def bootstrap(
     shared_images
         for counts, whether the members of `over` share their images (`resample`).
     """
-    data, over = _by_images(data, over)
-    single = not isinstance(data, xr.Dataset) and all(data.sizes[dim] == 1 for dim in over if dim in data.dims)
+    single = all(data.sizes.get(dim, 1) == 1 for dim in (["seed"] if isinstance(data, xr.Dataset) else over))
     estimate = reciprocity if measure is symmetry else measure
     total, drawn = _redrawn_measure(data, estimate, over, draws, seed, shared_images=shared_images)
     value = measure(total)
@@ -279,21 +266,16 @@ def bootstrap(
     return around(low.clip(bottom, top), value, high.clip(bottom, top)).rename(value.name)
 
 
-def _by_images(data: xr.DataArray | xr.Dataset, over: Sequence[str]) -> tuple[xr.DataArray | xr.Dataset, Sequence[str]]:
-    """Return outcomes whose seeds share no images as counts, which are pooled over seeds; all others as they are."""
-    if isinstance(data, xr.DataArray) or seeds_share_images(data):
-        return data, over
-    return aggregate.counts(data), ["seed"] if "seed" in data.dims else []
-
-
 def _redrawn_measure(
     data: xr.DataArray | xr.Dataset, measure: Metric, over: Sequence[str], draws: int, seed: int, *, shared_images: bool = False
 ) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the pooled counts of `data`, and a measure of redrawn ones along `draw`."""
-    if isinstance(data, xr.Dataset):
+    if isinstance(data, xr.Dataset) and seeds_share_images(data):
         effect = design_effect(data)
         parts = (measure(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed))
         return pooled(data), xr.concat(list(parts), "draw")
+    if isinstance(data, xr.Dataset):
+        data, over = aggregate.counts(data), ["seed"] if "seed" in data.dims else []
     total = data.mean(list(over)) if shared_images else data.sum(list(over))
     return total, measure(resample(data, over, draws, seed, shared_images=shared_images))
 
@@ -326,7 +308,6 @@ def symmetry_draws(data: xr.DataArray | xr.Dataset, over: Sequence[str] = (), dr
     which it is corrected and varies alike everywhere. NaN where the rates vary no more than by sampling. data, over: as for
     `bootstrap`, whose interval of the symmetry is that of these draws.
     """
-    data, over = _by_images(data, over)
     return _true_symmetry(*_redrawn_measure(data, reciprocity, over, draws, seed), seed)
 
 
