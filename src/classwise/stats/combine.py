@@ -12,6 +12,7 @@ from classwise.core.results import MISSING
 from classwise.core.spec import READOUTS
 
 _Name = TypeVar("_Name", bound=Hashable)
+_Labelled = TypeVar("_Labelled", xr.DataArray, xr.Dataset)
 _COMBINED = ("truth", "answer", "flipped", "logits", "total", "square", "images", "block_of")
 
 
@@ -38,12 +39,7 @@ def combine_rows(rows: Sequence[tuple[Mapping[str, Hashable], xr.Dataset]]) -> x
     ).drop_attrs()
     if len(names) == 1:
         return combined.assign_coords({names[0]: ("run", [key[0] for key in keys])}).swap_dims(run=names[0])
-    levels = [list(dict.fromkeys(key[place] for key in keys)) for place in range(len(names))]
-    codes = [[level.index(key[place]) for key in keys] for place, level in enumerate(levels)]
-    index = pd.MultiIndex(levels, codes, names=names)
-    combined = combined.assign_coords(xr.Coordinates.from_pandas_multiindex(index, "run"))
-    combined = combined.unstack("run", fill_value=MISSING).transpose(*names, ...)
-    return combined.assign_coords(dict(zip(names, levels, strict=True)))  # their type is that of the keys
+    return apart(combined, "run", keys, names, fill_value=MISSING).transpose(*names, ...)
 
 
 def _renumbered(data: xr.Dataset, classes: list[str]) -> xr.Dataset:
@@ -92,8 +88,10 @@ def along(dim: str, parts: Mapping[_Name, Any], measure: Callable[[Any], xr.Data
     return joined.assign_coords({dim: list(parts)})
 
 
-def apart(values: xr.DataArray, dim: str, keys: Sequence[tuple[str, ...]], names: Sequence[str]) -> xr.DataArray:
-    """Return values along dimensions of these names instead of `dim`, each where its key says; NaN elsewhere."""
-    orders = [list(dict.fromkeys(key[place] for key in keys)) for place in range(len(names))]
-    index = xr.Coordinates.from_pandas_multiindex(pd.MultiIndex.from_tuples(keys, names=list(names)), dim)
-    return values.drop_vars(dim).assign_coords(index).unstack(dim).sel(dict(zip(names, orders, strict=True)))
+def apart(values: _Labelled, dim: str, keys: Sequence[tuple[Any, ...]], names: Sequence[str], **fill: Any) -> _Labelled:
+    """Return values along dimensions of these names instead of `dim`, each where its key says; NaN elsewhere, or `fill_value`."""
+    levels = [list(dict.fromkeys(key[place] for key in keys)) for place in range(len(names))]
+    codes = [[level.index(key[place]) for key in keys] for place, level in enumerate(levels)]
+    index = xr.Coordinates.from_pandas_multiindex(pd.MultiIndex(levels, codes, names=list(names)), dim)
+    wide = values.drop_vars(dim, errors="ignore").assign_coords(index).unstack(dim, **fill)
+    return wide.assign_coords(dict(zip(names, levels, strict=True)))  # their type is that of the keys

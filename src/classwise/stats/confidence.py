@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from classwise.stats import pooling
+from classwise.stats import intervals, pooling
 
 
 def confidence(outcomes: xr.Dataset) -> xr.DataArray:
@@ -48,9 +48,7 @@ def class_variance(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
     over = [dim for dim in ("seed", "image") if dim in in_class.dims]
     error = in_class.std(over, ddof=1) * np.sqrt(pooling.design_effect_of(spread, outcomes) / in_class.count(over))
     mean, reach = in_class.mean(over), stats.norm.ppf(0.5 + level / 2) * error
-    parts = [(mean - reach).clip(0), mean, mean + reach]
-    bounds: xr.DataArray = xr.concat(parts, "bound").assign_coords(bound=["low", "value", "high"])
-    return bounds.rename("cvc")
+    return intervals.around((mean - reach).clip(0), mean, mean + reach).rename("cvc")
 
 
 def logit_margin(outcomes: xr.Dataset) -> xr.DataArray:

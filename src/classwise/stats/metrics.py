@@ -111,9 +111,7 @@ def precision(count: xr.DataArray) -> xr.DataArray:
 
     NaN for a class that is never predicted. Unlike the accuracy it depends on how many images each class has.
     """
-    answers = count.sum("label")
-    right = count.where(count.label == count.predicted, 0).sum("label")
-    shares = (100 * right / answers.where(answers > 0)).rename(predicted="label")
+    shares = accuracy(count.rename(label="predicted", predicted="label"))
     return shares.sel(label=count.label.values).rename("precision")
 
 
