@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from classwise.core.results import BLACK_BOX_MEMBERS, MEMBERS
@@ -45,25 +44,13 @@ def audited(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
     this order, that broke the image.
     """
     single, attacked = (data[_USED].assign_coords(predicted=outcomes.predicted) for data in (outcomes, curve))
-    single = single.isel(network=0, drop=True)
     radii = [str(name) for name in curve.eval_eps.values if Fraction(str(name)) <= Fraction(eps)]
-    below = attacked.isel(network=0, attack=0, drop=True).sel(eval_eps=sorted(radii, key=Fraction))
-    clean = single.sel(attack="clean", drop=True)
-    parts = {str(name): single.sel(attack=name, drop=True) for name in single.attack.values if name != "clean"}
-    parts[CURVE] = aggregate.worst_case(below, "eval_eps")
-    results = {"clean": clean, **{name: _any(clean, part) for name, part in parts.items()}, WORST: _any(clean, *parts.values())}
-    return _along_attack(results)
-
-
-def _any(*parts: xr.Dataset) -> xr.Dataset:
-    """Return the worst case over outcomes of the same images."""
-    return aggregate.worst_case(_along_attack({str(number): part for number, part in enumerate(parts)}))
-
-
-def _along_attack(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Return outcomes of the same images along a dimension attack."""
-    index = pd.Index(list(parts), name="attack")
-    return xr.concat(list(parts.values()), index, join="exact", coords="minimal", compat="override")
+    below = attacked.isel(network=0, attack=[0], drop=True).sel(eval_eps=sorted(radii, key=Fraction))
+    of_curve = aggregate.worst_case(below.assign_coords(attack=[CURVE]), "eval_eps")
+    every = xr.concat([single.isel(network=0, drop=True), of_curve], "attack", join="exact")
+    clean = every.sel(attack="clean", drop=True)
+    every = every.sel(attack=["clean", *(name for name in every.attack.values if name != "clean")])
+    return aggregate.with_worst_case(every.where(~clean.flipped, clean).transpose("attack", ...), WORST)
 
 
 def curve_with_worst_case(curve: xr.Dataset, results: xr.Dataset, eps: str) -> xr.Dataset:
