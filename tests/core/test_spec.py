@@ -71,12 +71,6 @@ def test_an_unknown_field_is_refused_by_name():
         Spec.from_json(json.dumps({"dataset": "digits", "eps": "0.1", "tomorrow": "flip"}))
 
 
-def test_an_evaluation_inherits_the_radius_of_its_run():
-    evaluation = Evaluation(attack="pgd-20").resolved_for(spec(norm="l2", eps="1.5"))
-    assert (evaluation.eps, evaluation.norm) == ("1.5", "l2")
-    assert replace(evaluation, eps="0.1").resolved_for(spec()).eps == "0.1"
-
-
 @pytest.mark.parametrize(("given", "kept"), [(0.2, "0.2"), ("0.20", "0.2"), ("8/255", "8/255"), (1e-3, "0.001"), (0, "0")])
 def test_radii_keep_their_notation(given, kept):
     assert radius_text(given) == kept
@@ -133,11 +127,11 @@ def test_a_radius_has_one_float_value_whatever_its_notation(count, denominator, 
         assert exact_radius(scaled_radius(eps, Fraction(3, 4))) == exact_radius(eps) * Fraction(3, 4)
 
 
-def test_the_norm_of_the_run_decides_the_range_of_an_evaluation():
+def test_an_evaluation_inherits_the_radius_of_its_run_whose_norm_decides_the_range():
+    evaluation = Evaluation(attack="pgd-20").resolved_for(spec(norm="l2", eps="1.5"))
+    assert (evaluation.eps, evaluation.norm) == ("1.5", "l2")
+    assert replace(evaluation, eps="0.1").resolved_for(spec()).eps == "0.1"
     assert Evaluation(eps=2).resolved_for(spec(norm="l2", eps=3)).eps == "2"
-
-
-def test_errors_of_an_evaluation_are_named():
     with pytest.raises(UserError, match="eval_eps=8 covers"):
         Evaluation(eps=8).resolved_for(spec())
     with pytest.raises(UserError, match="an evaluation: per_class must be 1 or more"):

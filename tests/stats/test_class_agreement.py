@@ -54,6 +54,7 @@ def test_many_images_show_the_true_correlation(true):
     assert float(agreement.cross_half(shown).isel(setting=0, other=1)) == pytest.approx(true, abs=0.03)
     assert float(correlated(shown)) == pytest.approx(true, abs=0.03)
     assert float(agreement.reliability(shown).min()) > 0.98
+    assert float(abs(agreement.sampled(data, draws=100).bounds(correlated) - true).max()) < 0.1
 
 
 def test_few_images_lower_the_correlation_and_the_correction_undoes_it():
@@ -73,12 +74,6 @@ def test_the_interval_covers_the_true_correlation(true):
         low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
         covered += low - 1e-9 <= true <= high + 1e-9
     assert covered >= 36
-
-
-def test_the_interval_is_narrow_with_many_images_and_excludes_what_is_not_true():
-    bounds = agreement.sampled(outcomes(two_profiles(0.5), images=1000), draws=300).bounds(correlated)
-    assert float(bounds.sel(bound="low")) > 0.25
-    assert float(bounds.sel(bound="high")) < 0.75
 
 
 def test_odd_images_that_all_networks_get_wrong_do_not_raise_the_agreement():

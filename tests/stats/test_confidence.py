@@ -20,25 +20,11 @@ def test_confidence_is_the_softmax_and_its_variance_the_definition(some):
     assert confidence.confidence(some).values == pytest.approx(sure, abs=1e-6)
     by_hand = [((one - 0.1) ** 2).mean() for one in sure]
     assert confidence.confidence_variance(some).values == pytest.approx(by_hand, rel=1e-4)
-    truth = some.truth.values
-    of_class = [np.mean(np.array(by_hand)[truth == label]) for label in range(10)]
-    cvc = confidence.class_variance(some).sel(bound="value", label=list("0123456789"))
-    assert cvc.values == pytest.approx(of_class, rel=1e-4)
-
-
-def test_the_class_variance_has_the_interval_of_a_mean(some):
-    bounds = confidence.class_variance(some).sel(label="0")
-    variances = confidence.confidence_variance(some).values[some.truth.values == 0]
-    reach = 1.959964 * stats.sem(variances)
-    assert float(bounds.sel(bound="high")) == pytest.approx(variances.mean() + reach, rel=1e-4)
-    assert float(bounds.sel(bound="low")) == pytest.approx(max(variances.mean() - reach, 0), rel=1e-4)
-
-
-def test_an_even_answer_has_no_variance_and_a_sure_one_the_most(some):
-    even = some.assign(logits=some.logits * 0)
-    sharp = some.assign(logits=some.logits * 1e4)
-    assert float(confidence.confidence_variance(even).max()) == pytest.approx(0, abs=1e-9)
-    assert float(confidence.confidence_variance(sharp).max()) == pytest.approx(0.09, rel=1e-3)
+    bounds = confidence.class_variance(some).transpose("bound", "label").values
+    for label in range(10):
+        of_class = np.array(by_hand)[some.truth.values == label]
+        mean, reach = of_class.mean(), 1.959964 * stats.sem(of_class)
+        assert bounds[:, label] == pytest.approx([max(mean - reach, 0), mean, mean + reach], rel=1e-4)
 
 
 def test_the_confidence_in_the_truth_is_that_of_its_class(some):

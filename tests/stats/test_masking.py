@@ -114,75 +114,57 @@ def curve_of(count=50, **broken):
     return data.assign_coords(eval_eps=radii).expand_dims(attack=["apgd-ce"])
 
 
-def test_one_image_of_fifty_is_no_warning_and_many_are():
-    curve = curve_of(r1_10=range(5), r2_10=range(10))
-    for extra, warned in ((1, []), (2, []), (12, [masking.WEAK])):
-        outcomes = outcomes_of(clean=[], **{"pgd-20": range(10)}, fgsm=range(3), square=range(10, 10 + extra))
-        assert list(masking.warnings(outcomes, curve, "2/10", {})) == warned
-        check = masking.black_box_check(outcomes, curve, "2/10")
-        assert (check.correct, check.left, check.broken) == (50, 40, extra)
-
-
-def test_a_larger_radius_that_breaks_fewer_images_is_a_warning():
-    outcomes = outcomes_of(clean=[], **{"pgd-20": range(10)}, square=[])
-    (text,) = masking.warnings(outcomes, curve_of(r1_10=range(20), r2_10=range(5)), "2/10", {}).values()
-    assert "breaks 15 of 50 (30 %, 95 %: 19 to 44)" in text
-
-
-def test_a_black_box_attack_that_breaks_all_images_left_is_a_warning():
-    curve = curve_of(1000, r2_10=range(950))
-    outcomes = outcomes_of(1000, clean=[], **{"pgd-20": range(950)}, fgsm=range(900), square=range(950, 1000))
-    (text,) = masking.warnings(outcomes, curve, "2/10", {}).values()
-    assert "a black-box attack alone breaks 50 of 50 (100 %, 95 %: 93 to 100) of the images left" in text
-    one = outcomes_of(50, clean=range(1, 50), **{"pgd-20": []}, square=[0])
-    assert masking.warnings(one, curve_of(r2_10=[]), "2/10", {}) == {}
-    few = outcomes.assign(flipped=outcomes.flipped.where((outcomes.attack != "square") | (outcomes.image < 960), other=False))
-    assert masking.warnings(few, curve, "2/10", {}) == {}
-
-
-def test_a_black_box_attack_that_breaks_the_last_two_images_of_many_is_no_warning():
-    outcomes = outcomes_of(200, clean=[], **{"pgd-20": range(198)}, fgsm=range(190), square=range(198, 200))
-    assert masking.warnings(outcomes, curve_of(200, r2_10=range(198)), "2/10", {}) == {}
-
-
-@pytest.mark.parametrize(
-    ("attack", "failed", "weak"), [("pgd-20", {}, True), ("strong", {}, False), ("pgd-20", {"zero_gradients": 1.0}, False)]
-)
-def test_weak_attacks_are_named_as_a_cause_where_nothing_else_shows_hidden_gradients(attack, failed, weak):
-    outcomes = outcomes_of(clean=[], **{attack: range(10)}, fgsm=range(3), square=range(10, 30))
-    warned = masking.warnings(outcomes, curve_of(r2_10=range(10)), "2/10", checks_of(**failed))
-    assert list(warned) == [masking.WEAK if weak else sanity.HIDDEN]
-
-
-def test_at_radii_above_the_audits_only_images_without_a_broken_verdict_count():
-    outcomes = outcomes_of(clean=[], **{"pgd-20": range(20)}, fgsm=range(20), square=[])
-    overshot = curve_of(r1_10=range(10), r2_10=range(20), r4_10=[])
-    assert masking.warnings(outcomes, overshot, "2/10", {}) == {}
-    unknown = curve_of(r1_10=range(10), r2_10=range(20), r3_10=range(50), r4_10=range(20))
-    (text,) = masking.warnings(outcomes, unknown, "2/10", {}).values()
-    assert "breaks 30 of 50" in text
-
-
 def checks_of(**failed):
     good = {"zero_gradients": 0.0, "randomised": 0.0, "batch_dependent": 0.0, "spread": 1.0, "probabilities": False}
     return {"fgsm at 2/10": good | {"training": [], "outside": 0, "asked": 50, "right": 50} | failed}
 
 
-def test_training_against_a_single_step_is_named_next_to_other_causes():
-    outcomes = outcomes_of(clean=[], **{"pgd-20": range(45)}, fgsm=range(5), square=[])
-    curve = curve_of(r1_10=range(45), r2_10=range(30))
-    assert list(masking.warnings(outcomes, curve, "2/10", checks_of())) == [sanity.HIDDEN, masking.SINGLE_STEP]
-    assert masking.SINGLE_STEP in masking.warnings(outcomes, curve, "2/10", checks_of(unmoved=0.5, unbroken=45))
-    for explained in ({"zero_gradients": 0.9}, {"zero_gradients": 0.9, "saturated": 0.9}, {"randomised": 0.5}):
-        assert masking.SINGLE_STEP not in masking.warnings(outcomes, curve, "2/10", checks_of(**explained))
+HALF = {"clean": [], "pgd-20": range(10), "fgsm": range(3)}
+LAST, MOST = ({"clean": [], "pgd-20": range(end), "fgsm": range(end - 50)} for end in (950, 198))
+EARLY, STEP = {"clean": [], "pgd-20": range(20), "fgsm": range(20)}, {"clean": [], "pgd-20": range(45), "fgsm": range(5)}
+SINGLE, WEAK, HIDDEN = [masking.SINGLE_STEP], [masking.WEAK], [sanity.HIDDEN]
+# By what is shown: the number of images, those that each attack breaks, those that the curve breaks, failed checks, the causes.
+WARNED = {
+    "one image of fifty": (50, HALF | {"square": [10]}, {"r1_10": range(5), "r2_10": range(10)}, {}, []),
+    "two images of fifty": (50, HALF | {"square": [10, 11]}, {"r1_10": range(5), "r2_10": range(10)}, {}, []),
+    "many of fifty": (50, HALF | {"square": range(10, 22)}, {"r1_10": range(5), "r2_10": range(10)}, {}, WEAK),
+    "under a strong attack": (50, HALF | {"strong": range(10), "square": range(10, 30)}, {"r2_10": range(10)}, {}, HIDDEN),
+    "without gradients": (50, HALF | {"square": range(10, 30)}, {"r2_10": range(10)}, {"zero_gradients": 1.0}, HIDDEN),
+    "30 images left of 1000": (1000, LAST | {"square": range(950, 960)}, {"r2_10": range(950)}, {}, []),
+    "the only image left": (50, {"clean": range(1, 50), "pgd-20": [], "square": [0]}, {"r2_10": []}, {}, []),
+    "the last two of 200": (200, MOST | {"square": [198, 199]}, {"r2_10": range(198)}, {}, []),
+    "broken above the radius": (50, EARLY, {"r1_10": range(10), "r2_10": range(20), "r4_10": []}, {}, []),
+    "single step": (50, STEP, {"r1_10": range(45), "r2_10": range(30)}, {}, HIDDEN + SINGLE),
+    "single step, unmoved": (50, STEP, {"r1_10": range(45)}, {"unmoved": 0.5, "unbroken": 45}, HIDDEN + SINGLE),
+    "vanishing gradients": (50, STEP, {"r1_10": range(45)}, {"zero_gradients": 0.9}, HIDDEN),
+    "saturated": (50, STEP, {"r1_10": range(45)}, {"zero_gradients": 0.9, "saturated": 0.9}, [sanity.SATURATED]),
+    "random": (50, STEP, {"r1_10": range(45)}, {"randomised": 0.5}, [sanity.RANDOM]),
+    "milder overfitting": (100, {"clean": range(80, 100), "pgd-20": range(80), "fgsm": range(39)}, {"r2_10": []}, {}, SINGLE),
+    "an honest network": (100, {"clean": range(80, 100), "pgd-20": range(80), "fgsm": range(56)}, {"r2_10": []}, {}, []),
+    "30 of 100 withstand one step": (100, {"clean": [], "pgd-20": range(100), "fgsm": range(70)}, {"r2_10": []}, {}, []),
+}
 
 
-@pytest.mark.parametrize(("right", "fgsm", "warned"), [(80, 41, True), (80, 24, False), (100, 30, False)])
-def test_milder_overfitting_is_named_and_what_honest_networks_reach_is_not(right, fgsm, warned):
-    outcomes = outcomes_of(100, clean=range(right, 100), **{"pgd-20": range(right)}, fgsm=range(right - fgsm), square=[])
-    texts = masking.warnings(outcomes, curve_of(100, r2_10=range(right)), "2/10", {})
-    assert list(texts) == [masking.SINGLE_STEP] * warned
-    assert all("indicates" in text for text in texts.values())
+@pytest.mark.parametrize(("count", "broken", "curve", "failed", "causes"), WARNED.values(), ids=WARNED)
+def test_causes_are_named_where_many_images_show_them(count, broken, curve, failed, causes):
+    checks = checks_of(**failed) if failed else {}
+    warned = masking.warnings(outcomes_of(count, **broken), curve_of(count, **curve), "2/10", checks)
+    assert list(warned) == causes
+
+
+def test_a_warning_says_how_many_images_show_it():
+    def said(count, broken, **curve):
+        (text,) = masking.warnings(outcomes_of(count, **broken), curve_of(count, **curve), "2/10", {}).values()
+        return text
+
+    overshot = said(50, HALF, r1_10=range(20), r2_10=range(5))
+    assert "breaks 15 of 50 (30 %, 95 %: 19 to 44)" in overshot
+    left = said(1000, LAST | {"square": range(950, 1000)}, r2_10=range(950))
+    assert "a black-box attack alone breaks 50 of 50 (100 %, 95 %: 93 to 100) of the images left" in left
+    # Above the radius of the audit only images without a broken verdict count.
+    assert "breaks 30 of 50" in said(50, EARLY, r1_10=range(10), r2_10=range(20), r3_10=range(50), r4_10=range(20))
+    outcomes, curve = outcomes_of(**HALF, square=range(10, 22)), curve_of(r1_10=range(5), r2_10=range(10))
+    assert masking.black_box_check(outcomes, curve, "2/10") == masking.BlackBoxCheck(correct=50, left=40, broken=12)
 
 
 def test_smaller_radii_count_and_larger_ones_do_not():

@@ -4,6 +4,7 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from classwise.stats import aggregate, bootstrap, metrics
 
@@ -24,13 +25,10 @@ def of_rates(rates, n=1000):
     return counted(right * eye + (n - right) * np.roll(eye, 1, 1))
 
 
-@pytest.fixture
-def three():
-    return counted([[8, 1, 1], [3, 6, 1], [0, 5, 5]])
-
-
-def test_rates_of_a_small_matrix(three):
+def test_rates_of_a_small_matrix():
+    three = counted([[8, 1, 1], [3, 6, 1], [0, 5, 5]])
     assert metrics.accuracy(three).values.tolist() == [80, 60, 50]
+    assert metrics.precision(three).values == pytest.approx([800 / 11, 600 / 12, 500 / 7])
     assert float(metrics.overall(three)) == pytest.approx(100 * 19 / 30)
     assert float(metrics.worst(three)) == 50
     assert float(metrics.mcd(three)) == 30
@@ -38,6 +36,21 @@ def test_rates_of_a_small_matrix(three):
     assert float(metrics.cv(three)) == pytest.approx(np.var([80, 60, 50]))
     assert metrics.confusion(three).sel(label="c").values.tolist() == [0, 50, 50]
     assert metrics.off_diagonal_confusion(three).sel(label="b").values.tolist() == [30, 0, 10]
+
+
+@given(st.integers(2, 5).flatmap(lambda size: arrays(int, (size, size), elements=st.integers(0, 9))), st.data())
+def test_measures_hang_neither_on_the_order_of_the_classes_nor_on_further_dimensions(matrix, draw):
+    """A class without images has no rate, and neither have the measures over all classes."""
+    count, order = counted(matrix), draw.draw(st.permutations(range(len(matrix))))
+    other, stacked = count.isel(label=order, predicted=order), xr.concat([count, 2 * count], "seed").expand_dims(attack=["clean"])
+    for name, measure in metrics.METRICS.items():
+        value = pytest.approx(float(measure(count)), abs=1e-6, nan_ok=True)
+        assert float(measure(other)) == value, name
+        assert set(measure(stacked).dims) == {"seed", "attack"}, name
+        assert measure(stacked).isel(seed=0, attack=0).item() == value, name
+        assert matrix.any(1).all() or name in ("overall", "symmetry") or np.isnan(measure(count)), name
+    assert (metrics.accuracy(count).isnull() == ~matrix.any(1)).all()
+    np.testing.assert_allclose(metrics.precision(other), metrics.accuracy(counted(matrix.T))[order])
 
 
 def test_cv_and_mcd_are_those_of_the_paper():
@@ -84,14 +97,6 @@ def test_where_no_prediction_varies_there_is_no_share_and_no_interval(rate):
     assert np.isnan(bootstrap.bootstrap(of_rates([rate] * 10), metrics.explained, draws=50)).all()
 
 
-def test_precision_is_the_share_of_the_answers_that_are_right(three):
-    # The rows are (8, 1, 1), (3, 6, 1) and (0, 5, 5): a is predicted 11 times, 8 of them rightly.
-    assert metrics.precision(three).values == pytest.approx([800 / 11, 600 / 12, 500 / 7])
-    assert metrics.precision(three).label.values.tolist() == ["a", "b", "c"]
-    never = counted([[8, 2, 0], [2, 8, 0], [5, 5, 0]])
-    assert np.isnan(metrics.precision(never).values).tolist() == [False, False, True]
-
-
 def test_precision_tells_better_recognition_from_more_answers():
     share = 0.3
     # Of three classes of 100 images a third of the others' images are called a in either case.
@@ -122,14 +127,6 @@ def test_halves_part_the_images_of_each_class(shared):
     assert (aggregate.counts(halves).sum("half") == aggregate.counts(outcomes)).all()
 
 
-def test_a_class_without_images_has_no_rate_and_neither_have_the_measures():
-    count = counted([[5, 5, 0], [0, 0, 0], [0, 0, 10]])
-    assert np.isnan(metrics.accuracy(count).values).tolist() == [False, True, False]
-    for name in ("worst", "worst_k", "mcd", "cv", "cv_unbiased", "explained"):
-        assert np.isnan(metrics.METRICS[name](count)), name
-    assert float(metrics.overall(count)) == 75
-
-
 def test_counts_are_pairs_of_truth_and_answer_of_the_images_that_are_there():
     outcomes = mocks.dataset("outcomes 1", per_class=5)
     outcomes["truth"][1] = -1
@@ -142,20 +139,11 @@ def test_counts_are_pairs_of_truth_and_answer_of_the_images_that_are_there():
     assert (count.values == expected).all()
 
 
-def test_measures_keep_further_dimensions(three):
-    stacked = xr.concat([three, three * 2], dim="seed").expand_dims(attack=["clean"])
-    for name, measure in metrics.METRICS.items():
-        assert set(measure(stacked).dims) == {"seed", "attack"}, name
-        assert measure(stacked).isel(seed=0, attack=0).item() == pytest.approx(measure(three).item()), name
-
-
 def test_symmetry_is_one_for_a_symmetrical_matrix_and_negative_for_an_opposed_one():
-    rng = np.random.default_rng(0)
-    half = np.triu(rng.integers(0, 30, (6, 6)), 1)
+    half = np.triu(np.random.default_rng(0).integers(0, 30, (6, 6)), 1)
     whole = half + half.T
     assert float(metrics.symmetry(counted(whole + np.diag(200 - whole.sum(1))))) == pytest.approx(1)
-    cycle = np.roll(np.eye(5, dtype=int) * 20, 1, axis=1) + np.eye(5, dtype=int) * 80
-    assert float(metrics.symmetry(counted(cycle))) < 0
+    assert float(metrics.symmetry(counted(np.roll(np.eye(5, dtype=int) * 20, 1, axis=1) + np.eye(5, dtype=int) * 80))) < 0
 
 
 def test_groups_are_found():
@@ -195,32 +183,30 @@ def attacked(flips, present=None):
     return xr.Dataset(values, {"attack": list(flips), "image": range(flipped.shape[1]), "predicted": ["a", "b"]})
 
 
-FLIPS = {"pgd": [True, False, False, False], "square": [False, True, True, False], "n": [False, True, False, False]}
-
-
 @given(st.integers(1, 4), st.integers(0, 999))
 @settings(max_examples=20)
-def test_the_worst_case_is_an_or_over_attacks_on_the_images_that_all_were_asked_about(number, seed):
+def test_the_worst_case_is_an_or_over_attacks_on_the_images_that_all_were_evaluated_on(number, seed):
     flips, there = np.random.default_rng(seed).random((2, number, 8)) < 0.6
-    worst, whole = aggregate.worst_case(attacked(dict(zip("abcd", flips, strict=False)), there)), there.all(0)
+    data, whole = attacked(dict(zip("abcd", flips, strict=False)), there), there.all(0)
+    worst = aggregate.worst_case(data)
     assert "attack" not in worst.dims
     assert worst.truth.values.tolist() == np.where(whole, 0, -1).tolist()
     assert worst.flipped.values.tolist() == (flips.any(0) & whole).tolist()
     assert (worst.answer.values == flips.any(0))[whole].all()
     assert int(aggregate.counts(worst).sum()) == whole.sum()
+    # Once more changes nothing, and neither does it as one more attack.
+    more = aggregate.with_worst_case(data, "all")
+    assert more.attack.values.tolist() == [*data.attack.values, "all"]
+    xr.testing.assert_equal(more.sel(attack="all", drop=True), worst)
+    xr.testing.assert_equal(aggregate.worst_case(more), worst)
+    # From one attack to the next, images are broken and stay so.
+    steps = aggregate.cumulative_over_radius(data, "attack")
+    xr.testing.assert_equal(steps.isel(attack=-1, drop=True), worst)
+    whole_steps = steps.flipped.values[:, whole]
+    assert (whole_steps == np.logical_or.accumulate(flips[:, whole])).all()
 
 
-def test_the_worst_case_stands_as_one_more_attack():
-    more = aggregate.with_worst_case(attacked(FLIPS), "all")
-    assert more.attack.values.tolist() == ["pgd", "square", "n", "all"]
-    assert more.flipped.sel(attack="all").values.tolist() == [True, True, True, False]
-
-
-def test_a_lead_counts_images_that_both_were_asked_about():
-    data = attacked(
-        {"pgd": [False, False, True, False], "square": [True, True, True, False]}, [[False] * 2 + [True] * 2, [True] * 4]
-    )
-    assert float(aggregate.black_box_only(data, "square", "pgd")) == 0
+FLIPS = {"pgd": [True, False, False, False], "square": [False, True, True, False], "n": [False, True, False, False]}
 
 
 def test_the_strongest_setting_is_chosen_for_each_network():
@@ -231,9 +217,11 @@ def test_the_strongest_setting_is_chosen_for_each_network():
     assert best.flipped.sum("image").values.tolist() == [2, 4]
 
 
-def test_the_lead_of_a_black_box_is_what_it_alone_breaks():
+def test_the_lead_of_a_black_box_is_what_it_alone_breaks_of_the_images_that_both_were_evaluated_on():
     assert float(aggregate.black_box_only(attacked(FLIPS), "square", "pgd")) == 50
     assert float(aggregate.black_box_only(attacked(FLIPS), "n", "square")) == 0
+    lead = {"pgd": [False, False, True, False], "square": [True, True, True, False]}
+    assert float(aggregate.black_box_only(attacked(lead, [[False] * 2 + [True] * 2, [True] * 4]), "square", "pgd")) == 0
 
 
 @pytest.fixture
