@@ -1,9 +1,10 @@
-"""Results: eight kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
+"""Results: seven kinds of Dataset with common names; counts and outcomes are stored, rates are derived.
 
-Names of classes are coordinates; SCHEMAS, COORDINATES and ATTRIBUTES say what each field means. `checks` of outcomes holds the
+Names of classes are coordinates; results.csv says what each kind and each field means. `checks` of outcomes holds the
 results of `attacks.sanity.sanity_checks`, which `stats.sanity.stored_warnings` reads.
 """
 
+import csv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,129 +30,16 @@ class Variable(NamedTuple):
     unit: str = ""
 
 
-_IMAGE, _PIXELS = ("image",), "pixels from 0 to 1"
-_CELLS, _FORMS = ("epoch", "split", "attack", "label", "predicted"), ("form", "channel", "row", "column")
-_TRUTH = "class of the image, as a position in `predicted`; -1 where a combined Dataset has no such image"
-_LOGITS = "output of the network for each class; of recorded outcomes NaN where no page reads it"
-_RUNS = ("training", "epochs", "seed", "image")
-# The variables of each kind.
-SCHEMAS: dict[str, dict[str, Variable]] = {
-    # The measurements after each epoch of a training.
-    "history 1": {
-        "count": Variable(
-            _CELLS, "i4", "images of class `label` that are predicted as `predicted`; zeros where not measured", "images"
-        ),
-        "radius": Variable(("epoch", "label"), "f4", "radius of the inner attack on the class", _PIXELS),
-        "beta": Variable(("epoch", "label"), "f4", "trade-off of the objective for the class, 0 where it has none"),
-        "weight": Variable(("epoch", "label"), "f4", "weight of the class in the loss"),
-        "loss": Variable(("epoch",), "f8", "mean loss over the training images"),
-        "seconds": Variable(("epoch",), "f8", "time of the training, without measuring", "s"),
-    },
-    # The prediction of a trained model for each image of a split under an attack.
-    "outcomes 1": {
-        "truth": Variable(_IMAGE, "i2", _TRUTH),
-        "answer": Variable(
-            _IMAGE,
-            "i2",
-            "class predicted for the attacked image, as a position in `predicted`; for the image itself where the attacked "
-            "image lies outside the ball",
-        ),
-        "flipped": Variable(_IMAGE, "b1", "whether the prediction is wrong"),
-        "distance": Variable(_IMAGE, "f4", "from the image to its attacked form, in the norm of the evaluation", _PIXELS),
-        "logits": Variable(("image", "predicted"), "f4", _LOGITS),
-    },
-    # A few images with their attacked forms.
-    "examples 1": {
-        "pixels": Variable(("image", *_FORMS), "f4", "the image, clean and attacked", _PIXELS),
-        "truth": Variable(_IMAGE, "i2", _TRUTH),
-        "answer": Variable(("image", "form"), "i2", "predicted class, as a position in `predicted`"),
-        "logits": Variable(("image", "form", "predicted"), "f4", _LOGITS),
-    },
-    # The penultimate layer of a network on the images of an evaluation, attacked where it attacks. Each class is divided into
-    # blocks of images, which are resampled.
-    "features 2": {
-        "total": Variable(("block", "label", "feature"), "f4", "sum of the feature over the images of the block"),
-        "square": Variable(("block", "label"), "f4", "sum of the squares of all features over the images of the block"),
-        "images": Variable(("block", "label"), "i4", "number of images of the class in the block", "images"),
-    },
-    # The predictions of a model for a few images after each step of an attack.
-    "course 1": {
-        "truth": Variable(_IMAGE, "i2", _TRUTH),
-        "logits": Variable(("image", "step", "predicted"), "f4", _LOGITS),
-    },
-    # The training images of a run whose training images are rebuilt, and a few of them in pixels.
-    "rebuilt 1": {
-        "truth": Variable(_IMAGE, "i2", "label of the rebuilt image, as a position in `predicted`"),
-        "original": Variable(_IMAGE, "i2", "class of the image that the rebuilt one starts from, as a position in `predicted`"),
-        "answer": Variable(_IMAGE, "i2", "class that the network that made the image predicts for it"),
-        "to_target": Variable(_IMAGE, "f4", "distance of its penultimate features to those of its target", "of features"),
-        "to_start": Variable(_IMAGE, "f4", "distance of its penultimate features to those of its start", "of features"),
-        "apart": Variable(_IMAGE, "f4", "distance of the penultimate features of start and target", "of features"),
-        "pixels": Variable(("shown", *_FORMS), "f4", "the target, the start, the rebuilt image", _PIXELS),
-    },
-    # The predictions under attack of networks trained once, and once more with twice the epochs.
-    "convergence 1": {
-        "truth": Variable(_RUNS, "i2", _TRUTH),
-        "answer": Variable(_RUNS, "i2", "predicted class of the attacked image, as a position in `predicted`"),
-        "number": Variable(("training", "epochs"), "i4", "of epochs", "epochs"),
-    },
-}
-# Variables that a Dataset of a schema may lack.
-OPTIONAL: dict[str, dict[str, Variable]] = {
-    "history 1": {
-        "uncertainty": Variable(
-            _CELLS[:4], "f4", "mean entropy of the predictions for the images of the class; NaN where not measured", "nats"
-        ),
-        "robust": Variable(("epoch", "label"), "f4", "weight of the class in the robust term, where the objective has two"),
-        "averaged": Variable(("epoch",), "b1", "whether the average of the weights includes the epoch"),
-        "taken": Variable(("epoch", "average"), "b1", "the same for each average of `Spec.averages`"),
-    },
-    # Of networks with at most three features.
-    "features 2": {
-        "place": Variable(("image", "feature"), "f4", "the features of the image"),
-        "truth": Variable(_IMAGE, "i2", "class of the image, as a position in `label`"),
-        "answer": Variable(_IMAGE, "i2", "predicted class, as a position in `label`"),
-    },
-    "outcomes 1": {
-        "queries": Variable(
-            _IMAGE, "i4", "where the attack counts them: forward passes of the model; -1 for no such image", "forward passes"
-        ),
-        "member": Variable(
-            _IMAGE, "i1", "where the attack is an ensemble: the number of the member that broke the image; -1 for none"
-        ),
-    },
-}
-# The coordinates of the dimensions; `channel`, `row` and `column` have none.
-COORDINATES = {
-    "epoch": "epoch of the training, from 1",
-    "split": "part of the dataset: train, valid or test",
-    "attack": "clean, or the name of an attack",
-    "label": "class of an image",
-    "predicted": "class that the network predicts",
-    "image": "position of the image in the dataset, from 0",
-    "form": "clean or attacked; of rebuilt images target, start or rebuilt",
-    "shown": "position in the dataset of an image that is shown",
-    "feature": "position in the penultimate layer, from 0",
-    "block": "number of a block of images of each class, from 0",
-    "step": "step of an attack; 0 is its start",
-    "average": "a name of `Spec.averages`",
-    "training": "name of a training",
-    "epochs": "once or twice",
-    "seed": "of the training",
-}
-ATTRIBUTES = {
-    "schema": "kind of the Dataset and its version, such as `outcomes 1`",
-    "spec": "all settings of the training, in JSON",
-    "evaluation": "all settings of the evaluation, in JSON",
-    "id": "of the training: ten digits of a hash of its settings",
-    "version": "of classwise",
-    "commit": "of the code; with + if files differed from it",
-    "torch": "version of torch",
-    "device": "processor that computed the result",
-    "threads": "of torch on a CPU",
-    "created": "date and time in UTC, ISO 8601",
-    "checks": "results of the sanity checks of the attack, in JSON",
-}
+_ROWS = list(csv.DictReader(Path(__file__).with_suffix(".csv").read_text(encoding="utf-8").splitlines()))
+# The variables of each kind, and those that a Dataset of it may lack.
+SCHEMAS: dict[str, dict[str, Variable]] = {}
+OPTIONAL: dict[str, dict[str, Variable]] = {}
+for _row in (row for row in _ROWS if row["kind"]):
+    _known = (OPTIONAL if _row["optional"] else SCHEMAS).setdefault(_row["schema"], {})
+    _known[_row["name"]] = Variable(tuple(_row["dims"].split()), _row["kind"], _row["meaning"], _row["unit"])
+# The meanings of the coordinates, of all dimensions but `channel`, `row` and `column`, and of the attributes.
+COORDINATES = {row["name"]: row["meaning"] for row in _ROWS if row["schema"] == "coordinate"}
+ATTRIBUTES = {row["name"]: row["meaning"] for row in _ROWS if row["schema"] == "attribute"}
 # Stored by their numbers: a new name goes to the end.
 MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square", "relaxation")
 BLACK_BOX_MEMBERS = ("square",)
@@ -169,10 +57,11 @@ class Damaged(UserError):
 def check(data: xr.Dataset, schema: str, where: str = "the Dataset") -> xr.Dataset:
     """Return the Dataset if it has the variables, dimensions, types and attributes of a schema, else raise Damaged."""
     _check_attributes(data.attrs, schema, where)
-    for name in SCHEMAS[schema]:
+    for name, (dims, kind, *_) in _variables(schema).items():
         if name not in data:
-            raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
-    for name, (dims, kind, *_) in _variables(data, schema).items():
+            if name in SCHEMAS[schema]:
+                raise Damaged(f"{where} lacks the variable {name!r} of schema {schema!r}")
+            continue
         variable = data.variables[name]
         if variable.dims != dims or variable.dtype != np.dtype(kind):
             actual = f"{variable.dims} {variable.dtype}"
@@ -193,14 +82,13 @@ def _check_attributes(attrs: Mapping[str, Any], schema: str, where: str) -> None
 
 def schema_names(schema: str) -> frozenset[str]:
     """Return the names of the variables of a schema and of their dimensions."""
-    known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
-    return frozenset(known) | {dim for variable in known.values() for dim in variable.dims}
+    known = _variables(schema)
+    return frozenset(known).union(*(variable.dims for variable in known.values()))
 
 
-def _variables(data: xr.Dataset, schema: str) -> dict[str, Variable]:
-    """Return the variables of a schema that a Dataset has."""
-    known = SCHEMAS[schema] | OPTIONAL.get(schema, {})
-    return {name: known[name] for name in known if name in data}
+def _variables(schema: str) -> dict[str, Variable]:
+    """Return all variables that a Dataset of a schema may have."""
+    return SCHEMAS[schema] | OPTIONAL.get(schema, {})
 
 
 def save(data: xr.Dataset, schema: str, path: Path) -> None:
@@ -214,7 +102,9 @@ def encoded(data: xr.Dataset, schema: str) -> bytes:
     Of outcomes of more than 2,000 images, logits are rounded to the 11 significant bits of float16; their type stays.
     """
     data = check(data.assign_attrs(schema=schema), schema)
-    encoding: dict[str, dict[str, Any]] = {name: {**_COMPRESSED} for name in _variables(data, schema) if data[name].ndim > 0}
+    encoding: dict[str, dict[str, Any]] = {
+        name: {**_COMPRESSED} for name in _variables(schema) if name in data and data[name].ndim > 0
+    }
     if schema == "outcomes 1" and data.sizes["image"] > _LARGE:
         data = data.assign(logits=data.logits.copy(data=_rounded(data.logits.values)))
         chunk = (min(data.sizes["image"], 10_000), data.sizes["predicted"])
