@@ -130,7 +130,7 @@ WARNED = {
     "many of fifty": (50, HALF | {"square": range(10, 22)}, {"r1_10": range(5), "r2_10": range(10)}, {}, WEAK),
     "under a strong attack": (50, HALF | {"strong": range(10), "square": range(10, 30)}, {"r2_10": range(10)}, {}, HIDDEN),
     "without gradients": (50, HALF | {"square": range(10, 30)}, {"r2_10": range(10)}, {"zero_gradients": 1.0}, HIDDEN),
-    "30 images left of 1000": (1000, LAST | {"square": range(950, 960)}, {"r2_10": range(950)}, {}, []),
+    "ten of the last 50 images": (1000, LAST | {"square": range(950, 960)}, {"r2_10": range(950)}, {}, []),
     "the only image left": (50, {"clean": range(1, 50), "pgd-20": [], "square": [0]}, {"r2_10": []}, {}, []),
     "the last two of 200": (200, MOST | {"square": [198, 199]}, {"r2_10": range(198)}, {}, []),
     "broken above the radius": (50, EARLY, {"r1_10": range(10), "r2_10": range(20), "r4_10": []}, {}, []),
