@@ -3,27 +3,43 @@
 import numpy as np
 import pytest
 import xarray as xr
-from scipy import stats
+from scipy import special, stats
 
 from classwise.stats import aggregate, bootstrap, intervals, metrics, pooling, significance
 
 TRUTH = np.array([0.85, 0.6, 0.3])
 
 
-def crossed(rng, *, images=120, seeds=5, folds=False, seed=0.25):
-    """Return outcomes of three classes with the true accuracies; an image is as hard for all seeds that see it.
+def crossed(rng, *, images=120, seeds=5, folds=False, image=3.0, seed=0.25, attacks=("pgd-20",)):
+    """Return outcomes of three classes in which images and seeds have an effect, and the true accuracies of the classes.
 
-    seed: the spread of a class over the seeds.
+    An image is as hard for all seeds that see it: how often it is answered right lies on a logistic scale `image` wide.
     """
+    nodes, weight = np.polynomial.hermite_e.hermegauss(40)
+    width = np.hypot(image, seed)
+    middle = np.array([_middle(rate, width, nodes, weight / weight.sum()) for rate in TRUTH])
     number = 3 * images * (seeds if folds else 1)
     truth = np.arange(number) % 3
-    rates = TRUTH + seed * TRUTH * (1 - TRUTH) * rng.normal(size=(seeds, 3))
-    right = rng.random(number) < rates[:, truth]
+    hard, luck = image * rng.normal(size=number), seed * rng.normal(size=(seeds, 3))
+    chance = special.expit(middle[truth] + hard + luck[:, truth])
+    right = rng.random((len(attacks), seeds, number)) < chance
     there = (np.arange(number) // 3 % seeds == np.arange(seeds)[:, None]) if folds else np.ones((seeds, number), bool)
-    values = {"truth": np.where(there, truth, -1), "answer": np.where(there, np.where(right, truth, (truth + 1) % 3), -1)}
-    values["flipped"] = there & ~right
-    coords = {"attack": ["pgd-20"], "seed": np.arange(seeds), "image": np.arange(number), "predicted": list("abc")}
-    return xr.Dataset({name: (("attack", "seed", "image"), some[None]) for name, some in values.items()}, coords)
+    answer = np.where(right, truth, (truth + 1) % 3)
+    dims = ("attack", "seed", "image")
+    return xr.Dataset(
+        {
+            "truth": (dims, np.broadcast_to(np.where(there, truth, -1), right.shape)),
+            "answer": (dims, np.where(there, answer, -1)),
+            "flipped": (dims, there & ~right),
+        },
+        {"attack": list(attacks), "seed": np.arange(seeds), "image": np.arange(number), "predicted": list("abc")},
+    )
+
+
+def _middle(rate, width, nodes, weight):
+    from scipy.optimize import brentq
+
+    return brentq(lambda middle: (special.expit(middle + width * nodes) * weight).sum() - rate, -40, 40)
 
 
 def covered(bounds):
