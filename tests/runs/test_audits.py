@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-import xarray as xr
 from browser import choose, holding, installed, launched, opened
 from PIL import Image
 from playwright.sync_api import expect
@@ -28,10 +27,10 @@ from classwise.core.audit import Audit
 from classwise.core.errors import UserError
 from classwise.core.spec import Spec
 from classwise.models.modes import penultimate
-from classwise.papers import findings, registry
+from classwise.papers import registry
 from classwise.runs import audit_evaluation, audits, store
 from classwise.runs.compute import evaluate, foreign_network, threads, train
-from classwise.stats import intervals, masking, metrics
+from classwise.stats import intervals, metrics
 
 MODULE = """
 import torch
@@ -354,75 +353,6 @@ def test_features_are_what_the_last_layer_reads(network, data):
         found, where = penultimate(network, (pixels for pixels, _ in test.batches(64)), 10)
         assert where == layer
         torch.testing.assert_close(found, features)
-
-
-def counted(rows):
-    names = [str(number) for number in range(len(rows))]
-    return xr.DataArray(rows, dims=("label", "predicted"), coords={"label": names, "predicted": names})
-
-
-def test_the_summary_says_what_was_counted_the_critical_classes_first():
-    clean = counted([[18, 1, 1], [0, 20, 0], [0, 0, 20]])
-    attacked = counted([[7, 12, 1], [1, 19, 0], [4, 6, 10]])
-    robust = counted([[5, 12, 3], [1, 19, 0], [4, 6, 10]])
-    count = xr.concat([clean, attacked, robust], "attack").assign_coords(attack=["clean", "pgd-20", "worst case"])
-    audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255", attack="pgd-20", per_class=20)
-    first = findings.audited(audit, count, {})
-    assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly under the attacks of")
-    assert "Without an attack it is 97 % (95 %: 89 to 99). Its weakest class is class 0: 25 %" in first
-    named = {name: findings.audited(replace(audit, network=name), count, {}) for name in ("strong", "pgd-at-0123456789")}
-    assert [text.split(" ")[0] for text in named.values()] == ["**strong", "**PGD-AT"]
-    check = masking.BlackBoxCheck(correct=58, left=34, broken=0)
-    lines = audit_report.summary(audit, count, check, ["2"]).splitlines()
-    assert "Under pgd-20 alone it classifies 60 % (95 %: 47 to 71) correctly" in lines[0]
-    assert "Critical: 2" in lines[1]
-    assert "50 % (95 %: 30 to 70), most often misclassified as class 1 (30 %)" in lines[1]
-    assert "Square with up to 1,000 queries broke 0 of the 34 images that attacks with gradients left (0.0 %" in lines[4]
-    assert "If it could break 6.5 % of such images, it would have broken one with probability 0.90" in lines[4]
-    assert lines[-1] == "- **Note.** pgd-20 is a quick look: `--attack strong` may break more images."
-    assert "Warning" not in first + "".join(lines)
-    assert "**class 0**: 25 %" in lines[2]
-    assert "**1**" not in lines[2]
-    assert "(1) and the worst lie 70 points" in lines[3]
-    assert list(audit_report.class_table(audit, count, ["2"]).index) == ["2 (critical)", "0", "1"]
-    assert "20 images of each class (a sample" in audit_report.sample_note(audit, count)
-    assert "± 22 points" in audit_report.sample_note(audit, count)
-    assert audit_report.summary(audit, count, check, ["2", "2"]).splitlines() == lines
-    with pytest.raises(UserError, match="unknown class 'stop'"):
-        audit_report.summary(audit, count, check, ["stop"])
-    with pytest.raises(ValueError, match="robust accuracy is above clean accuracy"):
-        findings.audited(audit, count.assign_coords(attack=["worst case", "pgd-20", "clean"]), {})
-
-
-def test_no_class_is_called_weak_where_all_do_alike():
-    audit = Audit(network="mine", sha256="", dataset="signs", eps="8/255")
-    names = ["clean", "strong", "worst case"]
-    count = xr.concat([counted(np.eye(4, dtype=int) * 20)] * 3, "attack").assign_coords(attack=names)
-    lines = audit_report.summary(audit, count, masking.BlackBoxCheck(80, 0, 0)).splitlines()
-    assert (
-        lines[1]
-        == "- **Weakest classes.** None is weaker than the others: each withstands the attacks on 100 % (95 %: 84 to 100)."
-    )
-    assert "none is left for Square" in lines[3]
-    assert "lie 0 points under attack (95 %: 0 to 0)" not in lines[2]
-
-
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        (np.eye(5) * 20, None),
-        (np.full((5, 5), 4), "20 % of the clean images, and 20 % would be chance: probably another normalisation"),
-        (
-            np.roll(np.eye(5) * 20, 1, axis=1),
-            "100 % of the clean images, not 0 %: its classes are probably numbered in another order",
-        ),
-        (np.eye(5)[[1, 0, 2, 3, 4]] * 20, "not 60 %"),
-    ],
-)
-def test_a_network_near_chance_or_out_of_order_is_warned_of(rows, says):
-    found = audit_report.clean_warnings(counted(rows.astype(int)))
-    assert len(found) == (says is not None)
-    assert says is None or says in found[0]
 
 
 def test_normalisation_is_that_of_the_file_then_that_of_the_user(data, network, tmp_path):
