@@ -110,7 +110,7 @@ def _timings(folder: Path) -> None:
             for number in (1, 2):
                 seconds = _seconds(audit, folder, number)
                 print(f"{number} threads, {load} more busy processes, load {os.getloadavg()[0]:.1f}: {seconds:.1f} s", flush=True)
-            with threads.measured(audit_evaluation.gradient_step(audit, audit.cheap)) as chosen:
+            with threads.measured(audit_evaluation.gradient_step(audit)) as chosen:
                 print(f"an audit takes {chosen} threads of {os.cpu_count()}, idle: {threads.idle_cores()}", flush=True)
 
 

@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
-from classwise.core.audit import Audit, critical
+from classwise.core.audit import Audit
 from classwise.core.markup import counted, escaped
 from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
@@ -21,8 +21,6 @@ from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, s
 _NEAR_CHANCE = 0.1
 # And its classes are called renumbered where another order would gain as many points.
 _RENUMBERED = 5.0
-# Attacks after which a stronger one breaks few images more.
-_THOROUGH = ("strong", "autoattack")
 # What the radius of an attack means.
 _NORMS = {
     "linf": "L∞: no pixel is changed by more than that, where black is 0 and white is 1",
@@ -43,10 +41,9 @@ def network_counts(outcomes: xr.Dataset) -> xr.DataArray:
 def notable_classes(count: xr.DataArray, marked: Sequence[str] | None = None, most: int = MOST) -> list[str]:
     """Return the classes to look at first: those that are marked critical, then the others, the least robust ones first.
 
-    `count` is under one attack. At most `most` are returned, but all that are marked; an unknown class is a UserError.
+    `count` is under one attack. At most `most` are returned, but all that are marked.
     """
-    names = names_of(count)
-    first = critical(marked or [], names)
+    names, first = names_of(count), list(dict.fromkeys(marked or []))
     rates = metrics.accuracy(count).fillna(101.0).values
     rest = [names[place] for place in np.argsort(rates, kind="stable") if names[place] not in first]
     return [*first, *rest][: max(most, len(first))]
@@ -60,14 +57,9 @@ def charted_classes(count: xr.DataArray, marked: Sequence[str] | None = None, mo
 
 def rate(count: xr.DataArray) -> str:
     """Return the share of images that are classified correctly in percent with its Wilson interval; `count`: under one attack."""
-    right, total = _right(count)
+    right, total = int(metrics.correct(count).sum()), int(count.sum())
     low, high = intervals.proportion(right, total)
     return f"{100 * right / max(total, 1):.0f} % (95 %: {low:.0f} to {high:.0f})"
-
-
-def _right(count: xr.DataArray) -> tuple[int, int]:
-    """Return the numbers of images that are classified correctly and of all images."""
-    return int(metrics.correct(count).sum()), int(count.sum())
 
 
 def _class_rate(count: xr.DataArray, label: str) -> str:
@@ -89,7 +81,7 @@ def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, mar
     ]
     lines += [
         f"**Critical: {escaped(label)}.** Withstands the attacks on {_class_rate(worst, label)}."
-        for label in critical(marked or [], names_of(count))
+        for label in dict.fromkeys(marked or [])
     ]
     lines.append(_weakest(worst))
     low, value, high = bootstrap.bootstrap(worst, metrics.mcd, draws=bootstrap_draws(worst)).values
@@ -100,7 +92,7 @@ def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, mar
         f"without an attack {float(metrics.mcd(clean)):.0f}."
     )
     lines.append(f"**Black-box check.** {_black_box(audit, check)}")
-    if audit.attack not in _THOROUGH:
+    if audit.attack not in masking.THOROUGH:
         lines.append(f"**Note.** {audit.attack} is a quick look: `--attack strong` may break more images.")
     return "\n".join(f"- {line}" for line in lines)
 
@@ -164,16 +156,15 @@ def sample_note(audit: Audit, count: xr.DataArray) -> str:
 
 def clean_warnings(clean: xr.DataArray) -> list[str]:
     """Return warnings about the clean predictions: a network near chance, classes in another order."""
-    right, total = _right(clean)
-    chance, accuracy, relabelled = 1 / clean.sizes["label"], right / max(total, 1), metrics.best_relabelling(clean)
-    if relabelled - 100 * accuracy > _RENUMBERED and relabelled > 50:
+    chance, accuracy, relabelled = 100 / clean.sizes["label"], float(metrics.overall(clean)), metrics.best_relabelling(clean)
+    if relabelled - accuracy > _RENUMBERED and relabelled > 50:
         return [
             f"With its classes in another order it would be right on {relabelled:.0f} % of the clean images, not "
-            f"{100 * accuracy:.0f} %: its classes are probably numbered in another order than those of the dataset."
+            f"{accuracy:.0f} %: its classes are probably numbered in another order than those of the dataset."
         ]
-    if accuracy < chance + _NEAR_CHANCE * (1 - chance):
+    if accuracy < chance + _NEAR_CHANCE * (100 - chance):
         return [
-            f"It is right on {100 * accuracy:.0f} % of the clean images, and {100 * chance:.0f} % would be chance: probably "
+            f"It is right on {accuracy:.0f} % of the clean images, and {chance:.0f} % would be chance: probably "
             "another normalisation is expected (`--normalise`), or another order of the classes."
         ]
     return []
@@ -181,21 +172,18 @@ def clean_warnings(clean: xr.DataArray) -> list[str]:
 
 def class_table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> pd.DataFrame:
     """Return a row for each class, critical and weak ones first: accuracies with intervals, and the most frequent mistakes."""
-    attacks = ["clean", audit.attack, masking.WORST]
     robust, rows = count.sel(attack=masking.WORST), []
     shares, bounds = metrics.accuracy(count), intervals.wilson(count)
     for label in notable_classes(robust, marked, count.sizes["label"]):
-        row = robust.sel(label=label)
-        mistakes = row.where(row.predicted != label, 0).to_series().sort_values(ascending=False, kind="stable")
-        total = int(row.sum())
-        frequent = [f"class {name}: {100 * hits / total:.0f} %" for name, hits in mistakes.head(3).items() if hits > 0]
-        ends = {name: bounds.sel(attack=name, label=label, bound=["low", "high"]).values for name in attacks}
-        rates = [
-            f"{float(shares.sel(attack=name, label=label)):.1f} [{low:.1f}, {high:.1f}]" for name, (low, high) in ends.items()
-        ]
-        rows.append((label + (" (critical)" if label in (marked or []) else ""), total, *rates, ", ".join(frequent)))
-    columns = ["class", "images", *(f"{name}, % [95 %]" for name in attacks), "misclassified as"]
-    return pd.DataFrame(rows, columns=columns).set_index("class")
+        row, rates = robust.sel(label=label), {}
+        for name in ("clean", audit.attack, masking.WORST):
+            low, high = bounds.sel(attack=name, label=label, bound=["low", "high"]).values
+            rates[f"{name}, % [95 %]"] = f"{float(shares.sel(attack=name, label=label)):.1f} [{low:.1f}, {high:.1f}]"
+        total, mistakes = int(row.sum()), row.where(row.predicted != label, 0).to_series().nlargest(3)
+        frequent = ", ".join(f"class {name}: {100 * hits / total:.0f} %" for name, hits in mistakes.items() if hits > 0)
+        named = label + (" (critical)" if label in (marked or []) else "")
+        rows.append({"class": named, "images": total, **rates, "misclassified as": frequent})
+    return pd.DataFrame(rows).set_index("class")
 
 
 def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:

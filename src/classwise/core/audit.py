@@ -4,7 +4,6 @@ Its results are outcomes, examples and features like those of a run, in a separa
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
@@ -13,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError
 from classwise.core.identity import Identified, exact_radius, radius_text, scaled_radius
 from classwise.core.options import Count, Seed, check_fields
 from classwise.core.spec import Evaluation, Subject
@@ -171,11 +170,3 @@ class Audit(Subject):
         return Evaluation(**{**fields, **changed})
 
     __hash__ = Identified.__hash__
-
-
-def critical(names: Sequence[str], classes: Sequence[str]) -> list[str]:
-    """Return the classes that are marked critical, each once; a class that does not exist is a UserError."""
-    for name in names:
-        if name not in classes:
-            raise unknown("class", name, classes)
-    return list(dict.fromkeys(names))

@@ -16,7 +16,8 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.paths import check_file
 from classwise.papers import registry
 from classwise.papers.scales import SCALES
-from classwise.runs import artifacts, ensure, store
+from classwise.runs import ensure, store
+from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, Key
 
 # The defence that is audited by default.
 _EXAMPLE = "pgd-at"
@@ -54,11 +55,11 @@ def audit(
     from classwise.runs import audit_evaluation  # torch
     from classwise.runs.compute import foreign_network
 
-    path, name = _file(weights or _EXAMPLE), _absolute(dataset, skip_bad=skip_bad)
-    options: dict[str, Any] = {"model": model, "width": width, "normalise": normalise, "attack": attack, "eps": str(eps)}
-    options |= {"norm": norm, "seed": seed} | ({} if batch is None else {"batch": batch})
-    options |= {option: str(Path(place).resolve()) for option, place in (("home", home), ("out", out)) if place}
-    result = Audit(network="", sha256="", dataset=name, **options)
+    path = _file(weights or _EXAMPLE)
+    settings: dict[str, Any] = {"model": model, "width": width, "normalise": normalise, "attack": attack, "eps": str(eps)}
+    settings |= {"norm": norm, "seed": seed} | ({} if batch is None else {"batch": batch})
+    settings |= {"home": str(Path(home or ".").resolve()), "out": str(Path(out).resolve()) if out else ""}
+    result = Audit(network="", sha256="", dataset=_absolute(dataset, skip_bad=skip_bad), **settings)
     if ":" in model:
         result = replace(result, code=foreign_network.digest(foreign_network.module_file(model, result.home)))
     available = audit_evaluation.check(result, classes or ())
@@ -66,10 +67,15 @@ def audit(
         raise UserError(f"--limit {limit} is less than one image for each of the {len(available.classes)} classes")
     result = replace(result, per_class=limit and limit // len(available.classes), reach=math.prod(available.shape) ** 0.5)
     sample = foreign_network.sample(result, available)
-    size = batch if batch is not None else min(max(len(sample) // 8, 8), 50)
     path = path or _of_defence(weights or _EXAMPLE, model, dataset)
-    network, images = path.parent.name if path.stem in _GENERIC else path.stem, foreign_network.images_digest(sample)
-    return replace(result, network=network, sha256=foreign_network.digest(path), weights=str(path), images=images, batch=size)
+    return replace(
+        result,
+        network=path.parent.name if path.stem in _GENERIC else path.stem,
+        sha256=foreign_network.digest(path),
+        images=foreign_network.images_digest(sample),
+        batch=batch or min(max(len(sample) // 8, 8), 50),
+        weights=str(path),
+    )
 
 
 def _file(weights: str) -> Path | None:
@@ -116,17 +122,13 @@ def _of_defence(name: str, model: str, dataset: str) -> Path:
 
 def carry_out(audit: Audit, console: Console | None = None) -> int:
     """Compute everything that the report of an audit shows, and return the number of evaluations that were missing."""
-    from classwise.runs import audit_evaluation  # torch
+    from classwise.runs.audit_evaluation import ensure_evaluations  # torch
 
-    evaluations = [*audit.evaluations, *audit.curve]
-    with audit_evaluation.fast_threads(audit, evaluations):
-        computed = audit_evaluation.ensure_evaluations(audit, evaluations, console, _SHORTER)
-        artifacts.features(audit)
-        artifacts.examples(audit, audit.cheap)
-    return computed
+    shown = [Key(audit, FEATURES, audit.evaluation_of()), Key(audit, EXAMPLES, audit.cheap)]
+    return ensure_evaluations(audit, [*audit.evaluations, *audit.curve], console, _SHORTER, shown)
 
 
 def audit_checks(audit: Audit) -> dict[str, dict[str, Any]]:
     """Return the sanity checks of the stored evaluations of an audit by attack and radius, for `stats.masking.warnings`."""
-    stored = {one: store.Key(audit, store.OUTCOMES, one).read() for one in dict.fromkeys([*audit.evaluations, *audit.curve])}
+    stored = {one: Key(audit, OUTCOMES, one).read() for one in dict.fromkeys([*audit.evaluations, *audit.curve])}
     return {f"{one.attack} at {one.eps}": json.loads(data.attrs["checks"]) for one, data in stored.items() if data is not None}

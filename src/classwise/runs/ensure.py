@@ -43,8 +43,7 @@ def ensure_results(pairs: Sequence[Pair], workers: int | None = None) -> None:
     pool.ensure_runs([(spec, evaluations) for spec, evaluations in pairs if isinstance(spec, Spec)], workers=workers)
     for subject, evaluations in pairs:
         if not isinstance(subject, Spec):
-            with audit_evaluation.fast_threads(subject, evaluations):
-                audit_evaluation.ensure_evaluations(subject, evaluations)
+            audit_evaluation.ensure_evaluations(subject, evaluations)
 
 
 def _only_read(subject: Subject) -> bool:

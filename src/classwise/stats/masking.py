@@ -32,7 +32,7 @@ RULE = (
     "in networks without a fault, too."
 )
 # Attacks that are not merely too weak where a black-box attack breaks more.
-_THOROUGH = {"strong", "autoattack"}
+THOROUGH = {"strong", "autoattack"}
 _USED = ["truth", "answer", "flipped"]
 
 
@@ -125,7 +125,7 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     hidden = next((cause for cause in (sanity.RANDOM, sanity.SATURATED) if cause in causes), sanity.HIDDEN)
     broken = _broken(outcomes, curve, eps)
     ahead = _black_box_ahead(broken)
-    cause = sanity.HIDDEN if signs or _THOROUGH & set(outcomes.attack.values) else WEAK
+    cause = sanity.HIDDEN if signs or THOROUGH & set(outcomes.attack.values) else WEAK
     signs += [(cause, f"a black-box attack alone breaks {ahead}")] if ahead else []
     missed = _ahead(_missed_at_larger_radius(outcomes, curve, eps), broken.correct, _ALONE)
     text = f"the attack of the curve breaks {missed} of the correctly classified images at some radius, but not at a larger one"
