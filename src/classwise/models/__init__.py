@@ -3,7 +3,7 @@
 from classwise.models.architectures import LARGE, Design
 from classwise.models.classifier import MODELS, Classifier, build, check_fit, make
 from classwise.models.layers import HEADS, LAYERS, BatchInstanceNorm, CosineHead
-from classwise.models.state_dicts import differences, last_layer, load_matching, parameters, read, strip_prefix, width
+from classwise.models.state_dicts import differences, last_layer, load_matching, read, strip_prefix, width
 
 __all__ = [
     "HEADS",
@@ -20,7 +20,6 @@ __all__ = [
     "last_layer",
     "load_matching",
     "make",
-    "parameters",
     "read",
     "strip_prefix",
     "width",

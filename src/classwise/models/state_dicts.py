@@ -8,7 +8,7 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from classwise.core.errors import UserError
 from classwise.models.architectures import Shape, common_names
@@ -184,20 +184,9 @@ def width(name: str, state: State, shape: Shape) -> int:
     published, (classes, features) = MODELS[name].width, last_layer(state)
     if name in ("small-cnn", "lenet", "mnist-cnn"):  # their last layers depend on the size of the images
         return next((len(value) for value in state.values() if value.ndim == 4), published)
-    _, head = _on_meta(name, shape, classes, published)
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):  # without memory, for square images
+        _, head = make(name, (shape[0], max(shape[1:]), max(shape[1:])), classes, published)
     return max(round(features * published / head.in_features), 1)
-
-
-def parameters(name: str, state: State, shape: Shape, width: int) -> tuple[int, int]:
-    """Return the number of weights of a model of MODELS of some width, and that of a state dict; no memory is taken."""
-    made = [value for part in _on_meta(name, shape, last_layer(state)[0], width) for value in part.state_dict().values()]
-    return sum(value.numel() for value in made if value.ndim), sum(value.numel() for value in state.values())
-
-
-def _on_meta(name: str, shape: Shape, classes: int, width: int) -> tuple[nn.Module, nn.Linear]:
-    """Return a model without memory, for square images."""
-    with torch.device("meta"), torch.random.fork_rng(devices=[]):
-        return make(name, (shape[0], max(shape[1:]), max(shape[1:])), classes, width)
 
 
 def last_layer(state: State) -> tuple[int, int]:

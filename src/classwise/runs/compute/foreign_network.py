@@ -20,13 +20,12 @@ from classwise.core.audit import Audit, parse_normalise
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
 from classwise.core.paths import images_folder
-from classwise.core.spec import Spec
 from classwise.images import Images
 from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 from classwise.runs.compute.device import device
 
-# A network with so many times the weights of a file is not the one that was trained.
-_LARGER = 4
+# A network so many times as wide as the weights of a file is not the one that was trained.
+_WIDER = 2
 
 
 def sampled_images(audit: Audit) -> Images:
@@ -82,16 +81,14 @@ def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Mod
     Parameters may have any known naming, and a UserError says what differs.
     """
     scaled = _training(audit) if audit.normalise == "dataset" else few
-    width = audit.width or models.width(audit.model, given, few.shape)
-    if audit.width is not None:
-        needed, present = models.parameters(audit.model, given, few.shape, width)
-        if needed > _LARGER * present:  # before they take memory
-            problem = f"width={width} makes {audit.model} a network of {needed:,} weights, {audit.network} has {present:,}"
-            raise UserError(f"{problem}; leave --width out, which reads it from the weights")
-    known, _ = models.last_layer(given)
+    (known, _), of_weights = models.last_layer(given), models.width(audit.model, given, few.shape)
+    width, advice = audit.width or of_weights, f"leave --width out: the weights have width {of_weights}"
+    if width > _WIDER * of_weights:  # before it takes memory
+        raise UserError(f"width={width} is too wide for {audit.network}; {advice}")
     if known != len(few.classes):
-        counts = f"{known} classes, the dataset has {len(few.classes)}{_of_some(Path(audit.weights))}"
-        raise UserError(f"{audit.network} does not fit {audit.title}: the weights have {counts}")
+        counts = f"{known} classes, the dataset has {len(few.classes)}"
+        advice = "name images of these classes alone, such as --dataset folder:PATH"
+        raise UserError(f"{audit.network} does not fit {audit.title}: the weights have {counts}; {advice}")
     model = models.build(audit.model, scaled, width, audit.seed)
     if audit.normalise != "dataset":
         mean, std = parse_normalise(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
@@ -100,7 +97,8 @@ def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Mod
     try:
         models.load_matching(model, given)
     except UserError as error:
-        advice = "a function of yours may build the network: --model my_module:function"
+        if width == of_weights:
+            advice = "a function of yours may build the network: --model my_module:function"
         raise UserError(f"{audit.network} and {audit.model} of width {width}: {error}; {advice}") from None
     return model
 
@@ -112,19 +110,6 @@ def _training(audit: Audit) -> Images:
     except UserError as error:
         advice = "write the mean and std of the images it was trained on: --normalise 0.49,0.48,0.45/0.25,0.24,0.26"
         raise UserError(f"normalise=dataset needs the training images of {audit.title}, which are not here; {advice}") from error
-
-
-def _of_some(weights: Path) -> str:
-    """Return advice about weights in the folder of a run that was trained on some classes only; "" for others."""
-    try:
-        spec = Spec.from_json((weights.parent / "spec.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, AttributeError):  # none, or of another program
-        return ""
-    if not spec.classes:
-        return ""
-    only = f"they are of run {spec.id}, which was trained on the classes {', '.join(spec.classes)} of {spec.dataset} only"
-    advice = "name a folder with images of these alone, --dataset folder:PATH"
-    return f"; {only}: {advice}, or see its results: `classwise show {spec.id}`"
 
 
 def _users_model(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
@@ -188,38 +173,34 @@ def digest(file: Path) -> str:
 
 
 def module_file(model: str, home: str) -> Path:
-    """Return the file of the user's module; a UserError says which folder was searched."""
-    name = model.partition(":")[0]
+    """Return the file of the user's module, below `home` or installed; a UserError says which folder was searched."""
+    name, cause, spec = model.partition(":")[0], "", None
     if (file := _file_below(name, home)) is not None:
         return file
-    try:  # an installed module
+    try:
         with importing(home):
             spec = find_spec(name)
-    except (ImportError, ValueError):
-        spec = None
     except (Exception, SystemExit) as error:  # of a package that the module is in
-        raise UserError(f"--model {model} cannot be imported: {reason(error)}") from error
+        cause = f" ({reason(error)})"
     if spec is None or not spec.has_location or spec.origin is None:
-        raise UserError(f"--model {model}: there is no module {name} in {home or Path.cwd()}; it is imported from there")
+        raise UserError(f"--model {model}: there is no module {name} in {home}; it is imported from there{cause}")
     return Path(spec.origin)
 
 
 def _file_below(name: str, home: str) -> Path | None:
-    """Return the source of a module below a folder; None if it is not there."""
-    place = Path(home or Path.cwd(), *name.split("."))
+    place = Path(home, *name.split("."))
     return next((file for file in (place / "__init__.py", place.with_suffix(".py")) if file.is_file()), None)
 
 
 @contextmanager
 def importing(home: str) -> Iterator[None]:
     """Make the modules of a folder importable until the block ends."""
-    folder = home or str(Path.cwd())
-    sys.path.insert(0, folder)
+    sys.path.insert(0, home)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(home)
 
 
 def imported(name: str, home: str) -> ModuleType:
