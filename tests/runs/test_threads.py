@@ -1,7 +1,5 @@
 """The number of threads of an audit: all idle cores where they are faster than one."""
 
-import time
-
 import pytest
 import torch
 
@@ -11,7 +9,7 @@ from classwise.runs.compute import threads
 @pytest.fixture(autouse=True)
 def _four_threads(monkeypatch):
     """A process of four threads, in which a measurement is short."""
-    monkeypatch.setattr(threads, "_SECONDS", 0.05)
+    monkeypatch.setattr(threads, "_SECONDS", 0.01)
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     yield
@@ -31,15 +29,17 @@ def _four_threads(monkeypatch):
 )
 def test_idle_cores_are_used_where_that_saves_time_and_the_former_number_is_restored(monkeypatch, used, seconds, chosen):
     monkeypatch.setattr(threads.psutil, "cpu_percent", lambda seconds, percpu: [float(share) for share in used])
-    with threads.measured(lambda: time.sleep(seconds[torch.get_num_threads()])) as number:
+    monkeypatch.setattr(threads, "seconds_of_step", lambda step, number: seconds[number])
+    with threads.measured(lambda: None) as number:
         assert number == torch.get_num_threads() == chosen
     assert torch.get_num_threads() == 4
 
 
-def test_a_measurement_draws_no_random_numbers_of_the_process(monkeypatch):
+def test_a_measurement_tries_both_numbers_and_draws_no_random_numbers_of_the_process(monkeypatch):
     monkeypatch.setattr(threads, "idle_cores", lambda: 2)
     torch.manual_seed(0)
-    expected = torch.rand(3)
+    expected, tried = torch.rand(3), set()
     torch.manual_seed(0)
-    with threads.measured(lambda: torch.rand(5)):
+    with threads.measured(lambda: (tried.add(torch.get_num_threads()), torch.rand(5))):
         assert torch.equal(torch.rand(3), expected)
+    assert tried == {1, 2}
