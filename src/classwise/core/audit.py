@@ -21,13 +21,11 @@ from classwise.core.spec import Evaluation, Subject
 GRID = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3, 2), Fraction(2))
 # The attack of the curve and the gallery: cheap enough to run at every radius.
 _CHEAP = {"attack": "apgd-ce", "options": {"steps": 20}}
-# An attack without gradients, which exposes gradient masking; with 100 queries it breaks almost none of the images that withstand
-# `strong`, with 1,000 about 1 % of them.
-_BLACK_BOX: dict[str, Any] = {"attack": "square", "options": {"queries": 1000}}
+# One step exposes networks that were trained against one step only, an attack without gradients exposes gradient masking: with
+# 100 queries it breaks almost none of the images that withstand `strong`, with 1,000 about 1 % of them.
+_CHECKS: tuple[dict[str, Any], ...] = {"attack": "fgsm"}, {"attack": "square", "options": {"queries": 1000}}
 # Attacks that make more queries than that, and how many.
 _QUERYING = {"square": 5000, "autoattack": 5000}
-# One step, which exposes networks that were trained against one step only.
-_SINGLE_STEP = {"attack": "fgsm"}
 # A smaller radius is lost in the rounding of a pixel near 1.
 LEAST_RADIUS = Fraction(1, 1_000_000)
 # Paths on this machine, and what follows from the other fields: neither hashed nor stored with results.
@@ -144,14 +142,14 @@ class Audit(Subject):
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Clean images, the attack, and as sanity checks one of a single step and one without gradients, on the same images."""
-        checks = [_SINGLE_STEP, *([] if self.attack in _QUERYING else [_BLACK_BOX])]
-        attacks = dict.fromkeys([self.evaluation_of(attack=self.attack), *(self.evaluation_of(**check) for check in checks)])
-        return self.evaluation_of(attack="clean"), *attacks
+        checks = _CHECKS[:1] if self.attack in _QUERYING else _CHECKS
+        attacks = ({"attack": "clean"}, {"attack": self.attack}, *checks)
+        return tuple(dict.fromkeys(self.evaluation_of(**attack) for attack in attacks))
 
     @property
     def queries(self) -> int:
         """The most queries of the black-box attack for an image."""
-        return _QUERYING.get(self.attack, int(_BLACK_BOX["options"]["queries"]))
+        return _QUERYING.get(self.attack, int(_CHECKS[1]["options"]["queries"]))
 
     @property
     def curve(self) -> tuple[Evaluation, ...]:
@@ -166,7 +164,7 @@ class Audit(Subject):
 
     def evaluation_of(self, **changed: Any) -> Evaluation:
         """Return an evaluation on the audit's images at its radius, with some fields of Evaluation changed."""
-        fields = {"eps": self.eps, "norm": self.norm, "per_class": self.per_class, "seed": self.seed, "batch": self.batch}
-        return Evaluation(**{**fields, **changed})
+        fields = ("eps", "norm", "per_class", "seed", "batch")
+        return Evaluation(**{name: getattr(self, name) for name in fields} | changed)
 
     __hash__ = Identified.__hash__
