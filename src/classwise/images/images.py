@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from classwise.core.datasets import select_classes
-from classwise.core.errors import UserError
+from classwise.core.errors import UserError, unknown
 
 # Padding in pixels on each side (all four papers).
 _PAD = 4
@@ -119,6 +119,12 @@ class Images:
         fresh[kept] = torch.arange(len(kept), dtype=self.labels.dtype, device=self.labels.device)
         some = self.take(fresh[self.labels] >= 0)
         return replace(some, labels=fresh[some.labels], classes=chosen)
+
+    def of_class(self, name: str) -> "Images":
+        """Return the images of a class, with the labels of all; a UserError for an unknown one."""
+        if name not in self.classes:
+            raise unknown("class", name, self.classes)
+        return self.take(self.labels == self.classes.index(name))
 
     def concat(self, others: "Images") -> "Images":
         """Return these images followed by others of the same classes and shape."""

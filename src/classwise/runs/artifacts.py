@@ -1,18 +1,19 @@
 """A few attacked images, traces of attacks, features: computed once and stored. Images, and attacks on demand."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import NotRecorded, UserError, unknown
+from classwise.core.errors import NotRecorded, UserError
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
 from classwise.runs import ensure, store
 from classwise.runs.store import EXAMPLES, EXAMPLES_PER_CLASS, FEATURES, REBUILT, TRACE, Key
 from classwise.stats.combine import combine_rows, inverse_name, network_name
 
-_TITLES = {EXAMPLES: "examples", TRACE: "traces", FEATURES: "features"}
+_TITLES = {EXAMPLES: "examples", TRACE: "traces", FEATURES: "features", REBUILT: "rebuilt images"}
 
 
 def get(key: Key) -> xr.Dataset:
@@ -23,20 +24,24 @@ def get(key: Key) -> xr.Dataset:
     data = key.read(repair=True)
     if data is not None:
         return data
-    if not _is_computed_here(key.subject):
+    if store.has_recorded_network(key.subject) or (isinstance(key.subject, Spec) and store.lacks_weights(key.subject)):
         raise ensure.not_recorded(key.subject, [key.evaluation] if key.evaluation else [], _TITLES[key.kind])
     ensure.ensure_results([(key.subject, [])])
-    from classwise.runs.compute import work  # torch
+    if key.kind != REBUILT:  # which a training makes
+        from classwise.runs.compute import work  # torch
 
-    work.compute(key, repair=True)
+        work.compute(key, repair=True)
     data = key.read()
-    assert data is not None, f"{key.name} of {key.subject.name} was computed but is not stored"
+    if data is None:
+        raise NotRecorded(f"{key.name} of {key.subject.name} was removed; delete {key.file.parent} to train it again")
     return data
 
 
-def _is_computed_here(subject: Subject) -> bool:
-    """Return whether a page may compute examples, traces and features of a network: not of recorded ones."""
-    return not ((isinstance(subject, Spec) and store.lacks_weights(subject)) or store.has_recorded_network(subject))
+def _available(key: Key) -> xr.Dataset | None:
+    """Return a result as `get` does; None if a recorded network lacks it."""
+    with suppress(NotRecorded):
+        return get(key)
+    return None
 
 
 def examples(subject: Subject, evaluation: Evaluation, per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset:
@@ -46,9 +51,8 @@ def examples(subject: Subject, evaluation: Evaluation, per_class: int = EXAMPLES
 
 def example_sets(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.Dataset]:
     """Return examples by defence, of the runs of the first seed; recorded runs without examples are left out."""
-    keys = [Key(spec, EXAMPLES, evaluation) for spec in specs if spec.seed == specs[0].seed]
-    available = [key for key in keys if key.read(repair=True) is not None or _is_computed_here(key.subject)]
-    return {key.subject.defence: get(key) for key in available if isinstance(key.subject, Spec)}
+    sets = [(spec.defence, _available(Key(spec, EXAMPLES, evaluation))) for spec in specs if spec.seed == specs[0].seed]
+    return {defence: data for defence, data in sets if data is not None}
 
 
 def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
@@ -79,10 +83,10 @@ def traces(pairs: Sequence[tuple[Spec, Sequence[Evaluation]]], per_class: int = 
     parts: dict[tuple[str, str], xr.Dataset] = {}
     for spec, evaluations in pairs:
         for evaluation in traced_evaluations(evaluations) if spec.seed == pairs[0][0].seed else ():
-            key = Key(spec, TRACE, evaluation, per_class)
-            if key.read(repair=True) is not None or _is_computed_here(spec):
+            data = _available(Key(spec, TRACE, evaluation, per_class))
+            if data is not None:
                 network = network_name(spec.defence, evaluation.readout)
-                parts[network, inverse_name(evaluation.options.get("inverse"))] = get(key)
+                parts[network, inverse_name(evaluation.options.get("inverse"))] = data
     if not parts:
         return None
     combined = combine_rows([({"network": network, "inverse": inverse}, data) for (network, inverse), data in parts.items()])
@@ -104,22 +108,14 @@ def scenes(spec: Spec | Sequence[Spec], evaluation: Evaluation, label: str | Non
     from classwise.runs.compute import evaluate
 
     images, _, _ = evaluate.problem(spec, evaluation)
-    if label is not None:
-        if label not in images.classes:
-            raise unknown("class", label, images.classes)
-        images = images.take(images.labels == images.classes.index(label))
-    pixels, _ = images.batch(slice(None))
-    data = xr.Dataset(
-        {
-            "pixels": (("image", "channel", "row", "column"), pixels.cpu().numpy()),
-            "truth": ("image", images.labels.cpu().numpy()),
-        },
-        coords={"image": images.index.cpu().numpy(), "predicted": list(images.classes)},
-    )
-    if not behind:
-        return data
-    data["object"] = (("image", "row", "column"), backgrounds.object_mask(images.pixels).cpu().numpy())
-    return data.assign(whiteness=("image", backgrounds.whiteness(images.pixels).cpu().numpy()))
+    images = images if label is None else images.of_class(label)
+    pixels, labels = images.batch(slice(None))
+    values = {"pixels": (("image", "channel", "row", "column"), pixels), "truth": ("image", labels)}
+    if behind:
+        values["object"] = (("image", "row", "column"), backgrounds.object_mask(images.pixels))
+        values["whiteness"] = ("image", backgrounds.whiteness(images.pixels))
+    coords = {"image": images.index.cpu().numpy(), "predicted": list(images.classes)}
+    return xr.Dataset({name: (dims, value.cpu().numpy()) for name, (dims, value) in values.items()}, coords)
 
 
 def gates(spec: Spec) -> xr.DataArray:
@@ -149,16 +145,7 @@ def rebuilt(spec: Spec) -> xr.Dataset:
     """
     if spec.rebuilt == "none":
         raise UserError(f"{spec.name} trains on images as they are; only runs with rebuilt='features', 'next' or 'random' do not")
-    key = Key(spec, REBUILT)
-    data = key.read()
-    if data is None and not _is_computed_here(spec):
-        raise NotRecorded(f"the rebuilt images of {spec.name} are not recorded")
-    if data is None:
-        ensure.ensure_results([(spec, [])])
-        data = key.read()
-    if data is None:
-        raise NotRecorded(f"the rebuilt images of {spec.name} were removed; delete {store.run_folder(spec)} to train it again")
-    return data
+    return get(Key(spec, REBUILT))
 
 
 def rebuilt_sets(request: Request) -> dict[str, list[xr.Dataset]]:
@@ -169,8 +156,8 @@ def rebuilt_sets(request: Request) -> dict[str, list[xr.Dataset]]:
     result: dict[str, list[xr.Dataset]] = {}
     for name, part in request.parts.items():
         for spec in part.specs:
-            if spec.rebuilt != "none" and (Key(spec, REBUILT).path is not None or _is_computed_here(spec)):
-                result.setdefault(name, []).append(rebuilt(spec))
+            if spec.rebuilt != "none" and (data := _available(Key(spec, REBUILT))) is not None:
+                result.setdefault(name, []).append(data)
     return result
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -25,16 +25,13 @@ from classwise.core.spec import Evaluation, Spec, Subject
 HISTORY, OUTCOMES, EXAMPLES, FEATURES, TRACE = "history 1", "outcomes 1", "examples 1", "features 2", "course 1"
 REBUILT = "rebuilt 1"
 # The folder of the results of each kind within that of a run; of those of the training itself the file.
-UNDER_EVALUATIONS = {OUTCOMES: "outcomes", EXAMPLES: "examples", FEATURES: "features-2", TRACE: "courses"}
-PLACES = {HISTORY: "history.nc", REBUILT: "rebuilt.nc", **UNDER_EVALUATIONS}
+UNDER_EVALUATIONS = {OUTCOMES: "outcomes", EXAMPLES: "examples", TRACE: "courses", FEATURES: "features-2"}
+PLACES = {HISTORY: "history.nc", **UNDER_EVALUATIONS, REBUILT: "rebuilt.nc"}
 # Kinds of a few images of each class, and their number.
 FEW, EXAMPLES_PER_CLASS = (EXAMPLES, TRACE), 4
 WEIGHTS, CHECKPOINT = "weights.safetensors", "checkpoint.pt"
-# The sha256 of each imported file of a recorded run, by its name within the folder of the run.
-CHECKSUMS = "checksums.json"
-# Why a run that was trained is not used.
-REFUSED = "refused.json"
-
+# Of a recorded run the sha256 of each imported file by its name; why one that was trained is not used.
+CHECKSUMS, REFUSED = "checksums.json", "refused.json"
 # What to do about a damaged file of a recorded run.
 IMPORT_AGAIN = "import its archive again: classwise import"
 
@@ -81,22 +78,25 @@ class Key:
     @property
     def path(self) -> Path | None:
         """The file in which it is stored; None if it is not. Nothing is read."""
-        paths = (folder / self.name for folder in search_folders(self.subject))
-        return next((path for path in paths if path.exists()), None)
+        return next(iter(self._files()), None)
 
-    def read(self, *, repair: bool = False) -> xr.Dataset | None:
+    def _files(self) -> list[Path]:
+        return [path for folder in search_folders(self.subject) if (path := folder / self.name).exists()]
+
+    def read(self, *, repair: bool = False, tell: Callable[[str], None] = lambda line: None) -> xr.Dataset | None:
         """Return the result; None if it is not stored.
 
-        A damaged file raises Damaged; `repair` renames one that was computed here (to .damaged) and reads on.
+        A damaged file raises Damaged; `repair` renames one that was computed here (to .damaged), calls `tell` with a sentence
+        about it, and reads on.
         """
-        for folder in search_folders(self.subject):
-            if not (path := folder / self.name).exists():
-                continue
+        for path in self._files():
+            here = path == run_folder(self.subject) / self.name
             try:
-                return self.load(path).assign_attrs(recorded="" if folder == run_folder(self.subject) else "recorded")
+                return self.load(path).assign_attrs(recorded="" if here else "recorded")
             except Damaged:
-                if not repair or folder != run_folder(self.subject):
+                if not repair or not here:
                     raise
+                tell(f"{path} was damaged: recomputed")
                 set_aside(path)
         return None
 
@@ -105,28 +105,16 @@ class Key:
 
         A UserError is raised if a folder of images has changed since the result was computed.
         """
-        state = path.stat() if path.exists() else None
-        data = _loaded(path, self.kind, (state.st_mtime_ns, state.st_size) if state else None).copy(deep=True)
-        self.check(data.attrs, path)
-        return data
-
-    def check(self, attrs: Mapping[str, str], path: Path) -> None:
-        """Raise Damaged or a UserError if a file with these attributes is not this result."""
-        for name, item in self.identity.items():
-            try:
-                stored = type(item).from_json(attrs.get(name, "")).canonical()
-            except (ValueError, TypeError) as error:
-                raise Damaged(f"{path} has no readable {name}; delete it and run again") from error
-            if stored != item.canonical():
-                text = f"{json.dumps(stored)} instead of {json.dumps(item.canonical())}"
-                raise Damaged(f"{path} holds another {name} than its name says: {text}; delete it and run again")
-        digest = folder_digest(self.subject.dataset) if attrs.get("images") else ""
-        if digest and digest != attrs["images"]:
+        state = path.stat()
+        data = _loaded(self, path, (state.st_mtime_ns, state.st_size)).copy(deep=True)
+        digest = folder_digest(self.subject.dataset) if data.attrs.get("images") else ""
+        if digest and digest != data.attrs["images"]:
             folder = path.parent if self.evaluation is None else path.parent.parent
             raise UserError(
                 f"the images in {self.subject.dataset} have changed since {self.subject.name} was computed on them "
-                f"({attrs['created']}); delete {folder} to compute it again, or rename the folder of the new images"
+                f"({data.attrs['created']}); delete {folder} to compute it again, or rename the folder of the new images"
             )
+        return data
 
     def lock(self) -> FileLock:
         """Return the lock of what computes the result: that of the run, or its own, as several outcomes are computed at once."""
@@ -137,8 +125,17 @@ class Key:
 
 
 @lru_cache(maxsize=256)  # a page reads its results, and its claims read them again
-def _loaded(path: Path, schema: str, state: tuple[int, int] | None) -> xr.Dataset:  # a changed file is read again
-    return results.load(path, schema)
+def _loaded(key: Key, path: Path, state: tuple[int, int]) -> xr.Dataset:  # a changed file is read again
+    data = results.load(path, key.kind)
+    for name, item in key.identity.items():
+        try:
+            stored = type(item).from_json(data.attrs.get(name, "")).canonical()
+        except (ValueError, TypeError) as error:
+            raise Damaged(f"{path} has no readable {name}; delete it and run again") from error
+        if stored != item.canonical():
+            text = f"{json.dumps(stored)} instead of {json.dumps(item.canonical())}"
+            raise Damaged(f"{path} holds another {name} than its name says: {text}; delete it and run again")
+    return data
 
 
 def run_folder(subject: Subject) -> Path:
@@ -199,23 +196,14 @@ def intact(key: Key, tell: Callable[[str], None], *, repair: bool) -> bool:
     `tell` is called with a sentence about a damaged file; `repair` also renames it, so that it is computed again. One that was
     recorded elsewhere cannot be computed again: it raises Damaged if `repair`, else it counts as stored.
     """
-    for folder in search_folders(key.subject):
-        if not (path := folder / key.name).exists():
-            continue
-        try:
-            key.load(path)
-        except Damaged:
-            if folder != run_folder(key.subject):
-                if repair:
-                    raise
-                tell(f"{path} is damaged and was recorded elsewhere; {IMPORT_AGAIN}")
-                return True
-            tell(f"{path} was damaged: recomputed" if repair else f"{path} is damaged and will be recomputed")
-            if repair:
-                set_aside(path)
-        else:
-            return True
-    return False
+    try:
+        return key.read(repair=repair, tell=tell) is not None
+    except Damaged:
+        if repair:
+            raise
+    here = key.path == run_folder(key.subject) / key.name
+    tell(f"{key.path} is damaged and " + ("will be recomputed" if here else f"was recorded elsewhere; {IMPORT_AGAIN}"))
+    return not here
 
 
 def weights_file(folder: Path, checkpoint: str = "last") -> Path:
@@ -232,23 +220,21 @@ def weights(spec: Spec, checkpoint: str = "last") -> Path | None:
 
 def verified(path: Path) -> bytes:
     """Return the content of a file of weights; Damaged if it is recorded and its checksum is not the one that was imported."""
-    content, folder = path.read_bytes(), path.parent
+    content, sums, run = path.read_bytes(), path.parent / CHECKSUMS, path.parent.name
+    if not sums.exists() and (data_folder() / "recorded") not in path.parents:
+        return content
     try:
-        expected = dict(json.loads((folder / CHECKSUMS).read_text())).get(path.name)
-    except FileNotFoundError:
-        if (data_folder() / "recorded") not in path.parents:
-            return content
-        raise Damaged(f"{folder / CHECKSUMS} of the recorded run {folder.name} is missing; {IMPORT_AGAIN}") from None
+        expected = dict(json.loads(sums.read_text())).get(path.name)
     except (OSError, ValueError, TypeError):
-        raise Damaged(f"{folder / CHECKSUMS} of the recorded run {folder.name} cannot be read; {IMPORT_AGAIN}") from None
+        raise Damaged(f"{sums} of the recorded run {run} is missing or cannot be read; {IMPORT_AGAIN}") from None
     if expected is not None and hashlib.sha256(content).hexdigest() != expected:
-        raise Damaged(f"{path} of the recorded run {folder.name} is damaged: its checksum is another; {IMPORT_AGAIN}")
+        raise Damaged(f"{path} of the recorded run {run} is damaged: its checksum is another; {IMPORT_AGAIN}")
     return content
 
 
 def lacks_weights(spec: Spec) -> bool:
     """Return whether a run has results but no weights, as most recorded runs do."""
-    return weights(spec) is None and any((folder / "history.nc").exists() for folder in search_folders(spec))
+    return weights(spec) is None and Key(spec).path is not None
 
 
 def refusal(spec: Spec) -> str:
@@ -263,10 +249,16 @@ def refuse(spec: Spec, reason: str, device: str, threads: int) -> None:
     write(recorded(spec) / REFUSED, f"{json.dumps(content, indent=1)}\n".encode())
 
 
-def by_id(number: str) -> Path | None:
-    """Return the last weights of the finished run with an id, of any dataset and model; None if there is none."""
-    paths = (path for kind in ("runs", "recorded") for path in (data_folder() / kind).glob(f"*/*/*-{number}/{WEIGHTS}"))
-    return next((path for path in paths if (path.parent / "history.nc").exists()), None)
+def warm_start(spec: Spec) -> Path:
+    """Return the last weights of the finished run, of any dataset and model, that another one starts from.
+
+    A UserError is raised if there is none.
+    """
+    paths = (path for kind in ("runs", "recorded") for path in (data_folder() / kind).glob(f"*/*/*-{spec.warm_start}/{WEIGHTS}"))
+    path = next((path for path in paths if (path.parent / "history.nc").exists()), None)
+    if path is None:
+        raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
+    return path
 
 
 @cache

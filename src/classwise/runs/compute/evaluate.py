@@ -1,6 +1,5 @@
 """Evaluations: a trained network under an attack, resumable batch by batch."""
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Generator
@@ -19,7 +18,7 @@ from classwise.attacks import PGD, evaluate, sanity
 from classwise.attacks.balls import BALLS, Ball
 from classwise.attacks.evaluate import EvaluationSettings, Outcomes
 from classwise.core import results
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
 from classwise.core.spec import Evaluation, Spec, Subject
@@ -28,7 +27,7 @@ from classwise.models.modes import eval_mode, penultimate
 from classwise.runs import store
 from classwise.runs.compute import to_xarray
 from classwise.runs.compute.device import one_thread, where
-from classwise.runs.compute.networks import network_of
+from classwise.runs.compute.networks import network_of, weights_digest
 from classwise.runs.compute.resume import Resumable
 from classwise.runs.compute.train import Report, no_report, train
 from classwise.runs.compute.validate import check_evaluation, checkpoints, images_of
@@ -53,15 +52,16 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
     if (twin := _twin(subject, evaluation, repair=repair)) is not None:
         results.save(twin.assign_attrs(evaluation=evaluation.json()), OUTCOMES, key.file)
         return
-    if (substitute := _substitute(subject, evaluation)) is not None:
-        train(substitute, repair=repair)
+    if evaluation.substitute is not None:
+        train(subject.substitute(evaluation.substitute), repair=repair)
     with key.lock() as lock:
         if key.read(repair=repair) is not None:
             return
         digest = folder_digest(subject.dataset)  # before the images are read: they may change meanwhile
         images, attack, ball = problem(subject, evaluation)
-        model, source = network_of(subject, evaluation), None if substitute is None else network_of(substitute)
-        kept, stamp = Resumable(key, key.file.with_suffix(PART), time.monotonic()), _stamp(model, source) + digest
+        model, source = _networks(subject, evaluation)
+        stamp = weights_digest(f"{classwise.__version__} {store.commit()}", model, source) + digest
+        kept = Resumable(key, key.file.with_suffix(PART), time.monotonic())
         parts: list[Outcomes] = []
 
         def take(state: dict[str, Any]) -> None:
@@ -88,8 +88,7 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
         outcomes = Outcomes.joined(parts)
         checks = json.dumps(sanity.sanity_checks(model, images, attack, outcomes, source))
         attrs = store.provenance(subject, *where(), evaluation, images=digest) | {"checks": checks}
-        members = list(attack.members())
-        results.save(to_xarray.outcomes_dataset(outcomes, images.classes, attrs, members), OUTCOMES, key.file)
+        results.save(to_xarray.outcomes_dataset(outcomes, images.classes, attrs, [*attack.members()]), OUTCOMES, key.file)
         kept.path.unlink(missing_ok=True)
         # The lock is no longer needed: the outcomes exist. Where open files cannot be removed, it stays.
         with suppress(OSError):
@@ -114,17 +113,10 @@ def _twin(subject: Subject, evaluation: Evaluation, *, repair: bool) -> xr.Datas
     return None
 
 
-def _substitute(subject: Subject, evaluation: Evaluation) -> Spec | None:
-    return None if evaluation.substitute is None else subject.substitute(evaluation.substitute)
-
-
-def _stamp(*models: nn.Module | None) -> str:
-    """Return a digest of the code and the weights, which all batches of an evaluation must share."""
-    digest = hashlib.sha256(f"{classwise.__version__} {store.commit()}".encode())
-    for model in models:
-        for value in model.state_dict().values() if model is not None else ():
-            digest.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+def _networks(subject: Subject, evaluation: Evaluation) -> tuple[nn.Module, nn.Module | None]:
+    """Return the network that is evaluated, and the substitute that the attack is made on."""
+    other = None if evaluation.substitute is None else network_of(subject.substitute(evaluation.substitute))
+    return network_of(subject, evaluation), other
 
 
 def problem(subject: Subject, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:
@@ -143,18 +135,14 @@ def problem(subject: Subject, evaluation: Evaluation) -> tuple[Images, attacks.A
 def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
     """Return the function of `runs.attacker` for a network whose weights are here."""
     check_evaluation(evaluation, subject)
-    model, substitute = network_of(subject, evaluation), _substitute(subject, evaluation)
-    source = None if substitute is None else network_of(substitute)
+    model, source = _networks(subject, evaluation)
 
     def attack(label: str | None = None, count: int | None = None, eps: str | float | None = None) -> xr.Dataset:
         resolved = evaluation.resolved_for(subject)
         if eps is not None:
             resolved = replace(resolved, eps=str(eps))
         images, method, ball = problem(subject, resolved)
-        if label is not None:
-            if label not in images.classes:
-                raise unknown("class", label, images.classes)
-            images = images.take(images.labels == images.classes.index(label))
+        images = images if label is None else images.of_class(label)
         images, attacked = images.take(torch.arange(len(images))[:count]), list[Tensor]()
         with one_thread(), torch.no_grad():
             settings = EvaluationSettings(resolved.seed, resolved.batch, source_model=source, on_images=attacked.append)
@@ -169,8 +157,7 @@ def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Datas
 def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
     """Return sums of the penultimate features of each class, on the attacked images of an evaluation ("features 2")."""
     images, attack, ball = problem(subject, evaluation)
-    model, substitute = network_of(subject, evaluation), _substitute(subject, evaluation)
-    source, attacked = None if substitute is None else network_of(substitute), list[Tensor]()
+    (model, source), attacked = _networks(subject, evaluation), list[Tensor]()
     settings = EvaluationSettings(evaluation.seed, evaluation.batch, evaluation.precision, source, on_images=attacked.append)
     with torch.no_grad():
         outcomes = evaluate.evaluate(model, images, attack, ball, settings)

@@ -1,6 +1,7 @@
 """The history of a training, epoch by epoch."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from classwise.defences.training import Epoch
 from classwise.images import Images
 from classwise.runs.compute import to_xarray, validate
 
-_SETTINGS = ("radius", "beta", "weight", "robust")
+_SETTINGS, _SCALARS = ("radius", "beta", "weight", "robust"), ("loss", "seconds")
 
 
 class Recorder:
@@ -40,29 +41,30 @@ class Recorder:
         self.spec, self.classes = spec, classes
         self.attacks = list(dict.fromkeys(["clean", spec.probe, self.validation_attack, self.inner]))
         size, epochs = len(classes), spec.epochs
-        self.count = torch.zeros((epochs, len(SPLITS), len(self.attacks), size, size), dtype=torch.int32)
-        self.uncertainty = torch.full(self.count.shape[:-1], torch.nan)
-        self.settings = {name: torch.full((epochs, size), torch.nan) for name in _SETTINGS}
-        self.scalars = {name: torch.full((epochs,), torch.nan, dtype=torch.float64) for name in ("loss", "seconds")}
-        self.averaged = torch.zeros(epochs, dtype=torch.bool)
-        self.taken = torch.zeros((epochs, len(spec.averages)), dtype=torch.bool)
+        count = torch.zeros((epochs, len(SPLITS), len(self.attacks), size, size), dtype=torch.int32)
+        self.values = {"count": count, "uncertainty": torch.full(count.shape[:-1], torch.nan)}
+        self.values |= {name: torch.full((epochs, size), torch.nan) for name in _SETTINGS}
+        self.values["averaged"] = torch.zeros(epochs, dtype=torch.bool)
+        if spec.averages:
+            self.values["taken"] = torch.zeros((epochs, len(spec.averages)), dtype=torch.bool)
+        self.values |= {name: torch.full((epochs,), torch.nan, dtype=torch.float64) for name in _SCALARS}
 
-    def _put(self, epoch: int, split: str, attack: str, count: Tensor) -> None:
-        self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)] = count.cpu().int()
+    def _place(self, epoch: int, split: str, attack: str) -> tuple[int, int, int]:
+        return epoch - 1, SPLITS.index(split), self.attacks.index(attack)
 
     def add(self, epoch: Epoch) -> None:
         """Record what an epoch of training measured."""
-        for attack, count in (("clean", epoch.clean), (self.inner, epoch.attacked)):
+        counts = [("train", "clean", epoch.clean), ("train", self.inner, epoch.attacked)]
+        counts += [("valid", *of) for of in zip(("clean", self.validation_attack), epoch.valid or (), strict=False)]
+        for split, attack, count in counts:
             if count is not None:
-                self._put(epoch.number, "train", attack, count)
-        for name, table in self.settings.items():
-            table[epoch.number - 1] = getattr(epoch.settings, name).cpu()
-        for name, column in self.scalars.items():
-            column[epoch.number - 1] = getattr(epoch, name)
-        self.averaged[epoch.number - 1] = epoch.averaged
-        self.taken[epoch.number - 1] = torch.tensor([name in epoch.taken for name in self.spec.averages], dtype=torch.bool)
-        for attack, count in zip(("clean", self.validation_attack), epoch.valid or (), strict=False):
-            self._put(epoch.number, "valid", attack, count)
+                self.values["count"][self._place(epoch.number, split, attack)] = count.cpu().int()
+        measured: dict[str, Any] = {name: getattr(epoch.settings, name).cpu() for name in _SETTINGS}
+        measured |= {name: getattr(epoch, name) for name in ("averaged", *_SCALARS)}
+        if self.spec.averages:
+            measured["taken"] = torch.tensor([name in epoch.taken for name in self.spec.averages])
+        for name, value in measured.items():
+            self.values[name][epoch.number - 1] = value
 
     def due(self, epoch: int) -> bool:
         """Return whether valid and test are measured after this epoch."""
@@ -73,35 +75,23 @@ class Recorder:
         ball, network = BALLS[self.spec.norm](radius_value(self.spec.measured_eps)), self.objective.scaled_model(model)
         for split in ("valid", "test"):
             for attack in dict.fromkeys(("clean", self.spec.probe)):
-                if self.count[epoch - 1, SPLITS.index(split), self.attacks.index(attack)].any():
+                place = self._place(epoch, split, attack)
+                if self.values["count"][place].any():
                     continue  # measured by the training
                 # The search may use the precision of the training; predictions are in float32.
                 settings = evaluate.EvaluationSettings(seed=epoch, precision=self.spec.precision)
                 result = evaluate.evaluate(network, data[split], attacks.build(attack), ball, settings)
-                self._put(epoch, split, attack, evaluate.confusion_counts(result.truth, result.answer, len(self.classes)))
-                place = epoch - 1, SPLITS.index(split), self.attacks.index(attack)
-                self.uncertainty[place] = _class_entropy(result, len(self.classes))
+                count = evaluate.confusion_counts(result.truth, result.answer, len(self.classes))
+                self.values["count"][place] = count.cpu().int()
+                self.values["uncertainty"][place] = _class_entropy(result, len(self.classes))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything recorded so far, as tensors by name."""
-        taken = {"taken": self.taken} if self.spec.averages else {}
-        return {
-            "count": self.count,
-            "uncertainty": self.uncertainty,
-            **self.settings,
-            "averaged": self.averaged,
-            **taken,
-            **self.scalars,
-        }
+        return dict(self.values)
 
     def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
-        self.count, self.averaged = saved["count"].cpu(), saved["averaged"].cpu()
-        self.uncertainty = saved["uncertainty"].cpu()
-        self.taken = saved["taken"].cpu() if self.spec.averages else self.taken
-        for table in (self.settings, self.scalars):
-            for name in table:
-                table[name] = saved[name].cpu()
+        self.values = {name: saved[name].cpu() for name in self.values}
 
     def dataset(self, attrs: Mapping[str, str]) -> xr.Dataset:
         """Return the history as a dataset of the schema in `core.results`."""
@@ -114,7 +104,7 @@ class Recorder:
         }
         if self.spec.averages:
             coords["average"] = list(self.spec.averages)
-        return to_xarray.labelled("history 1", self.state_dict(), coords, attrs)
+        return to_xarray.labelled("history 1", self.values, coords, attrs)
 
 
 def _class_entropy(result: evaluate.Outcomes, classes: int) -> Tensor:

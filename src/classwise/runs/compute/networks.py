@@ -1,5 +1,6 @@
 """Trained networks: of runs, from their weights, and of audits."""
 
+import hashlib
 from functools import singledispatch
 from pathlib import Path
 
@@ -58,3 +59,12 @@ def load(model: nn.Module, path: Path, error: Exception) -> None:
         model.load_state_dict(safetensors.torch.load(content))
     except Exception as cause:  # safetensors raises its own kinds, torch a RuntimeError with all keys
         raise error from cause
+
+
+def weights_digest(text: str, *networks: nn.Module | None) -> str:
+    """Return a digest of a text and of the weights of networks."""
+    digest = hashlib.sha256(text.encode())
+    for model in networks:
+        for value in model.state_dict().values() if model is not None else ():
+            digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

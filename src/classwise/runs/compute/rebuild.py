@@ -1,8 +1,7 @@
 """Rebuild the training images of a run with the network of another one (`Spec.rebuilt`), resumable batch by batch."""
 
-import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,9 @@ def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str
     model, scaled = networks.network_of(source, Evaluation(readout="cosines")), networks.network_of(source)
     places, labels = _problem(spec, images)
     starts = replace(images.take(places), labels=labels)
-    key, stamp, parts = Key(spec, store.REBUILT), _stamp(spec, model, attrs), list[Tensor]()
+    # All that the images are made of: the run, the original images, the settings and the weights.
+    made_of = f"{spec.json()} {attrs.get('images', '')} {(rebuilding.INVERSION, rebuilding.TOWARDS, BATCH)}"
+    key, stamp, parts = Key(spec, store.REBUILT), networks.weights_digest(made_of, model), list[Tensor]()
     kept, described = Resumable(key, folder / PART, time.monotonic()), folder / key.name
     # What cannot be read can be made again.
     kept.restore(lambda state: parts.extend([state["pixels"].cpu()] if state["stamp"] == stamp else []), repair=True)
@@ -57,11 +58,18 @@ def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str
         # Of other images than those that are made now.
         described.unlink(missing_ok=True)
 
-    def batch(rows: Tensor) -> Tensor:
-        return _made(spec, (model, scaled), images.take(rows), starts.take(rows))
+    def state() -> dict[str, Any]:
+        return {"stamp": stamp, "pixels": torch.cat(parts)}
 
-    pixels = _rebuild(kept, stamp, batch, len(images), parts)
-    rebuilt = Images(pixels.to(images.pixels.device), labels, images.index, images.classes)
+    try:
+        while (done := sum(map(len, parts))) < len(images):
+            rows = torch.arange(done, min(done + BATCH, len(images)))
+            parts.append(_made(spec, (model, scaled), images.take(rows), starts.take(rows)).cpu())
+            kept.keep(state)
+    finally:
+        if parts:
+            kept.keep(state, now=True)
+    rebuilt = Images(torch.cat(parts).to(images.pixels.device), labels, images.index, images.classes)
     if not described.exists():
         forms = (images, images.take(places), rebuilt)
         results.save(_described(spec, model, forms).assign_attrs(attrs), store.REBUILT, described)
@@ -89,45 +97,20 @@ def _made(spec: Spec, models: tuple[nn.Module, nn.Module], images: Images, start
     return (255 * made).round().to(torch.uint8)
 
 
-def _rebuild(kept: Resumable, stamp: str, batch: Callable[[Tensor], Tensor], total: int, parts: list[Tensor]) -> Tensor:
-    """Return all images, of which `batch` makes those at the positions that it is called with; parts: those that are made."""
-
-    def state() -> dict[str, Any]:
-        return {"stamp": stamp, "pixels": torch.cat(parts)}
-
-    try:
-        while (done := sum(map(len, parts))) < total:
-            parts.append(batch(torch.arange(done, min(done + BATCH, total))).cpu())
-            kept.keep(state)
-    finally:
-        if parts:
-            kept.keep(state, now=True)
-    return torch.cat(parts)
-
-
-def _stamp(spec: Spec, model: nn.Module, attrs: Mapping[str, str]) -> str:
-    """Return a digest of all that the images are made of: the run, the original images, the settings and the weights."""
-    settings = (rebuilding.INVERSION, rebuilding.TOWARDS, BATCH)
-    digest = hashlib.sha256(f"{spec.json()} {attrs.get('images', '')} {settings}".encode())
-    for value in model.state_dict().values():
-        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
 @torch.no_grad()
 def _described(spec: Spec, model: nn.Module, forms: tuple[Images, Images, Images]) -> xr.Dataset:
     """Return what `runs.rebuilt` returns: distances between features of all images, and the pixels of a few."""
-    target, start, rebuilt = ([*_seen(model, images)] for images in forms)
+    (target, _), (start, _), (rebuilt, logits) = (_seen(model, images) for images in forms)
     # By the classes of the images themselves: the same images of all sets.
     places = torch.arange(len(forms[0]), device=forms[0].labels.device)
     few = replace(forms[0], index=places).per_class(SHOWN_PER_CLASS, spec.seed).index
     values = {
         "truth": forms[2].labels,
         "original": forms[1].labels,
-        "answer": rebuilt[1].argmax(1),
-        "to_target": (rebuilt[0] - target[0]).norm(dim=1),
-        "to_start": (rebuilt[0] - start[0]).norm(dim=1),
-        "apart": (start[0] - target[0]).norm(dim=1),
+        "answer": logits.argmax(1),
+        "to_target": (rebuilt - target).norm(dim=1),
+        "to_start": (rebuilt - start).norm(dim=1),
+        "apart": (start - target).norm(dim=1),
         "pixels": torch.stack([images.pixels[few] for images in forms], 1).float() / 255,
     }
     index = forms[0].index.cpu().numpy()

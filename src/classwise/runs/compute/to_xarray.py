@@ -9,7 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from classwise.attacks.evaluate import Outcomes
-from classwise.core.results import MEMBERS, OPTIONAL, SCHEMAS, check
+from classwise.core.results import MEMBERS, OPTIONAL, SCHEMAS
 from classwise.stats.features import block_count, blocks_of
 
 
@@ -32,7 +32,7 @@ def outcomes_dataset(
     if outcomes.member is not None:
         values["member"] = torch.tensor([*(MEMBERS.index(name) for name in members), -1])[outcomes.member.cpu()]
     coords = {"image": outcomes.index.cpu().numpy(), "predicted": list(classes)}
-    return check(labelled("outcomes 1", values, coords, {"schema": "outcomes 1", **attrs}), "outcomes 1")
+    return labelled("outcomes 1", values, coords, {"schema": "outcomes 1", **attrs})
 
 
 # Networks with at most so many features have a place for each image.

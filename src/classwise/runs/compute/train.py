@@ -5,7 +5,7 @@ from typing import Any
 
 import safetensors.torch
 
-from classwise import attacks, defences, images, models
+from classwise import attacks, defences, images
 from classwise.core import files, results
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
@@ -139,15 +139,8 @@ def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.TrainConfig
     config = _config(spec, int((data["train"].index < 0).sum()), len(classes))
     model = network(spec, data["train"])
     if spec.warm_start is not None:
-        _warm(model, spec)
+        path = store.warm_start(spec)
+        load(model, path, UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}"))
     sizes = data["train"].labels.bincount(minlength=len(classes))
     state = training.begin(model, config, len(classes), radius_value(spec.eps), spec.training_seed, sizes=sizes)
     return config, state, Recorder(spec, classes)
-
-
-def _warm(model: models.Classifier, spec: Spec) -> None:
-    """Load the weights of another run into a network."""
-    path = store.by_id(str(spec.warm_start))
-    if path is None:
-        raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
-    load(model, path, UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}"))

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache, singledispatch
 
@@ -22,6 +22,7 @@ from classwise.images import Images
 from classwise.models import inference
 from classwise.runs import store
 from classwise.runs.compute import device, foreign_network
+from classwise.runs.store import Key
 
 
 def check(spec: Spec, planned: Collection[str] = ()) -> None:
@@ -31,18 +32,17 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     tables |= {"schedule": training.SCHEDULES, "optimiser": training.OPTIMISERS, "decay": training.DECAYS}
     tables |= {"augment": images.AUGMENTATIONS, "precision": inference.PRECISIONS, "select_by": training.checkpoints.CRITERIA}
     tables |= {"layer": models.LAYERS, "batch_norm": defences.BATCH_NORM_MODES}
-    for name, table in tables.items():
-        if getattr(spec, name) not in table:
-            raise unknown(name, getattr(spec, name), table)
-    if spec.head is not None and spec.head not in models.HEADS:
-        raise unknown("head", spec.head, models.HEADS)
+    _check_names(spec, tables if spec.head is None else {**tables, "head": models.HEADS})
     for name in spec.averages:
         if name not in AVERAGINGS:
             raise unknown("average", name, AVERAGINGS)
-    _fits(spec)
+    size, side = training_size(spec), models.MODELS[spec.model].least
+    # If the images are not here, reading them raises an error that says where to put them.
+    shape = (1, side, side) if size is None else (size.channels, size.height, size.width)
+    models.check_fit(spec.model, shape, spec.width)
     class_names(spec)
-    if spec.warm_start is not None and spec.warm_start not in planned and store.by_id(spec.warm_start) is None:
-        raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
+    if spec.warm_start is not None and spec.warm_start not in planned:
+        store.warm_start(spec)
     if spec.select is not None:
         attacks.build(spec.select)
     if spec.extra is not None:
@@ -54,11 +54,10 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     check_radius(spec, spec.measured_eps, spec.norm, "probe_eps")
     if defence.class_specific:
         defence.check(len(class_names(spec)), radius_value(spec.eps), reach)
-    inner = spec.attack or defence.attack
     attacks.build(spec.probe)
     device.device()
     inference.compile_backend()
-    if inner is not None:
+    if inner := spec.attack or defence.attack:
         attack = attacks.build(inner, spec.attack_options)
         if attack.class_specific:
             attack.check(len(class_names(spec)))
@@ -73,7 +72,7 @@ def _check_source(spec: Spec, source: Spec) -> None:
     if spec.images_by not in defences.DEFENCES:
         raise unknown("images_by", str(spec.images_by), defences.DEFENCES)
     check(source)
-    trained = store.weights(spec) is not None or any((path / "history.nc").exists() for path in store.search_folders(spec))
+    trained = store.weights(spec) is not None or Key(spec).path is not None
     if not trained and store.lacks_weights(source) and not (store.run_folder(source) / "history.nc").exists():
         raise UserError(
             f"the training images of {spec.name} are made with the network of {source.name}, whose results are recorded without "
@@ -81,12 +80,11 @@ def _check_source(spec: Spec, source: Spec) -> None:
         )
 
 
-def _fits(spec: Spec) -> None:
-    """Raise a UserError if a model cannot have this width, or needs larger images."""
-    size, side = training_size(spec), models.MODELS[spec.model].least
-    # If the images are not here, reading them raises an error that says where to put them.
-    shape = (1, side, side) if size is None else (size.channels, size.height, size.width)
-    models.check_fit(spec.model, shape, spec.width)
+def _check_names(item: Spec | Evaluation, tables: Mapping[str, Collection[str]]) -> None:
+    """Raise a UserError if a field is not a name of its table."""
+    for name, table in tables.items():
+        if getattr(item, name) not in table:
+            raise unknown(name, getattr(item, name), table)
 
 
 def check_radius(subject: Subject, eps: str, norm: str, name: str) -> float:
@@ -107,10 +105,7 @@ def check_evaluation(evaluation: Evaluation, subject: Subject) -> None:
         attack.check(len(class_names(subject)))
     resolved = evaluation.resolved_for(subject)
     check_radius(subject, str(resolved.eps), str(resolved.norm), "eval_eps")
-    tables: dict[str, Collection[str]] = {"split": images.SPLITS, "precision": inference.PRECISIONS, "readout": READOUTS}
-    for name, table in tables.items():
-        if getattr(evaluation, name) not in table:
-            raise unknown(name, getattr(evaluation, name), table)
+    _check_names(evaluation, {"split": images.SPLITS, "precision": inference.PRECISIONS, "readout": READOUTS})
     images.transform(evaluation.transform)
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)

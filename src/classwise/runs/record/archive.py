@@ -11,7 +11,6 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,14 +33,12 @@ FORMAT, MANIFEST = "classwise recorded 1", "manifest.json"
 Weights = Literal["none", "last", "full"]
 # Logits are packed under these attacks, of the last weights, at the radius of the training.
 WITH_LOGITS = ("clean", "pgd-20", "temperature-pgd-20")
-# The schemas of results by their place in the folder of a run: a file, or the folder of one for each evaluation.
-_SCHEMAS = {place: schema for schema, place in store.PLACES.items()}
+# The kinds of results by the file, or by the folder of one for each evaluation, in the folder of a run.
+_KINDS = {place: kind for kind, place in store.PLACES.items()}
 # What an archive may hold.
-_PART = r"[A-Za-z0-9][A-Za-z0-9@._+-]*"
-_MEMBER = re.compile(
-    rf"{_PART}/{_PART}/{_PART}/(?:spec\.json|history\.nc|rebuilt\.nc|weights(?:-[a-z0-9-]+)?\.safetensors|"
-    rf"(?:{'|'.join(store.UNDER_EVALUATIONS.values())})/{_PART}\.nc)"
-)
+_PART, _FOLDERS = r"[A-Za-z0-9][A-Za-z0-9@._+-]*", "|".join(store.UNDER_EVALUATIONS.values())
+_FILE = rf"spec\.json|history\.nc|rebuilt\.nc|weights(?:-[a-z0-9-]+)?\.safetensors|(?:{_FOLDERS})/{_PART}\.nc"
+_MEMBER = re.compile(rf"{_PART}/{_PART}/{_PART}/(?:{_FILE})")
 # The size of a file of a run in bytes, at most: a tiny archive may claim terabytes.
 _LARGEST = 1 << 30
 # The folder of an import at work.
@@ -84,18 +81,25 @@ def pack(
             content = _content(spec, evaluations, weights, repair=repair)
         except Damaged as error:
             say(f"not packed: {error}")
-        else:
-            sums = {name: _sum(value) for name, value in content.items()}
-            names = sorted(evaluation.name for evaluation in evaluations)
-            entries[spec.relative_path] = {"id": spec.id, "evaluations": names, "files": sums}
-            members |= {f"{spec.relative_path}/{name}": value for name, value in content.items()}
+            continue
+        names, sums = sorted(one.name for one in evaluations), {name: _sum(value) for name, value in content.items()}
+        entries[spec.relative_path] = {"id": spec.id, "evaluations": names, "files": sums}
+        members |= {f"{spec.relative_path}/{name}": value for name, value in content.items()}
     if not entries:
         return None
-    schemas = [store.HISTORY, store.OUTCOMES, store.EXAMPLES, store.TRACE, store.FEATURES, store.REBUILT]
-    manifest = {"format": FORMAT, "recipe": TRAINING_VERSION, "schemas": schemas, "runs": entries}
+    manifest = {"format": FORMAT, "recipe": TRAINING_VERSION, "schemas": list(store.PLACES), "runs": entries}
     manifest |= {"version": classwise.__version__, "commit": store.commit()}
     head = json.dumps(manifest, indent=1, sort_keys=True).encode()
-    return _write_next(folder, {MANIFEST: head, **dict(sorted(members.items()))})
+    part = folder / f".{secrets.token_hex(8)}.part"  # as `files.write` names what a killed call leaves
+    try:
+        write(part, _tar({MANIFEST: head, **dict(sorted(members.items()))}))
+        while True:  # another call may write at the same time
+            path = folder / f"recorded-{max(_archives(folder), default=0) + 1}.tar"
+            with suppress(FileExistsError):
+                os.link(part, path)
+                return path
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights, *, repair: bool = True) -> dict[str, bytes]:
@@ -103,7 +107,7 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights, *,
     if any(key.read(repair=repair) is None for key in store.outcomes_of([(spec, evaluations)])):
         raise Damaged(f"{spec.name} has a damaged file, which is set aside and computed again by the next call")
     folder = store.results_folder(spec)
-    shown = [folder / store.PLACES[schema] for schema in (store.EXAMPLES, store.TRACE, store.FEATURES)]
+    shown = [folder / store.PLACES[kind] for kind in (store.EXAMPLES, store.TRACE, store.FEATURES)]
     paths = [folder / "history.nc", *folder.glob("rebuilt.nc"), *(path for place in shown for path in place.glob("*.nc"))]
     content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     content |= {f"outcomes/{one.name}.nc": _outcomes(spec, one) for one in evaluations}
@@ -122,20 +126,6 @@ def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
         return path.read_bytes()
     data = results.load(path, store.OUTCOMES)
     return results.encoded(data.assign(logits=xr.full_like(data.logits, np.nan)), store.OUTCOMES)
-
-
-def _write_next(folder: Path, members: Mapping[str, bytes]) -> Path:
-    """Write an archive under the next free number; another call may write at the same time."""
-    part = folder / f".{secrets.token_hex(8)}.part"  # as `files.write` names what a killed call leaves
-    try:
-        write(part, _tar(members))
-        while True:
-            path = folder / f"recorded-{max(_archives(folder), default=0) + 1}.tar"
-            with suppress(FileExistsError):
-                os.link(part, path)
-                return path
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _tar(members: Mapping[str, bytes]) -> bytes:
@@ -169,17 +159,15 @@ def _runs(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(content)
         form, runs = (manifest["format"], manifest["recipe"]), dict[str, Any](manifest["runs"])
-        names = [f"{run}/{name}" for run, entry in runs.items() for name in ("spec.json", *entry["files"].keys())]
+        names = {f"{run}/{name}" for run, entry in runs.items() for name in ("spec.json", *entry["files"].keys())}
         evaluations = {f"{run}/outcomes/{name}.nc" for run, entry in runs.items() for name in entry["evaluations"]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} has a damaged {MANIFEST} ({type(error).__name__}: {error})") from None
     if form != (FORMAT, TRAINING_VERSION):
         known = f"this version reads {FORMAT!r}, training version {TRAINING_VERSION}: record it again"
         raise UserError(f"{path} is of the format {form[0]!r}, training version {form[1]}; {known}")
-    wrong = {name for name in names if not _MEMBER.fullmatch(name)} | (
-        {name for name in names if "/outcomes/" in name} ^ evaluations
-    )
-    if wrong:
+    wrong = {name for name in names if not _MEMBER.fullmatch(name)}
+    if wrong := wrong | ({name for name in names if "/outcomes/" in name} ^ evaluations):
         expected = "expected dataset/model/defence-id and a file of a run, outcomes of each evaluation"
         raise UserError(f"{path} names {min(wrong)!r}: {expected}; nothing is written")
     return runs
@@ -223,10 +211,10 @@ def _import(source: Path, runs: Mapping[str, dict[str, str]], members: Iterable[
             if sums:
                 raise UserError(f"{source} is cut short: {min(sums)} is missing; nothing is written")
             lacking = {run: _lacking(source, run, files, Path(staged, run)) for run, files in runs.items()}
-            new = [run for run, names in lacking.items() if names]
-            for run in new:
-                _move(Path(staged, run), root / run, lacking[run], runs[run])
-    return new
+            for run, names in lacking.items():
+                if names:
+                    _move(Path(staged, run), root / run, names, runs[run])
+    return [run for run, names in lacking.items() if names]
 
 
 def _lacking(source: Path, run: str, sums: Mapping[str, str], staged: Path) -> list[str]:
@@ -235,22 +223,13 @@ def _lacking(source: Path, run: str, sums: Mapping[str, str], staged: Path) -> l
     A UserError is raised unless all files are what their names say, and of the training that is recorded, if any is.
     """
     folder = data_folder() / "recorded" / run
-    name, known, lacking = "spec.json", _sums(folder), []
+    name, known, lacking = "spec.json", _known(folder), []
     try:
         spec = Spec.from_json((staged / name).read_text())
         if spec.relative_path != run:
             raise Damaged(f"its spec is that of {spec.relative_path}")
         for name in dict.fromkeys(("history.nc", *sums)):
-            if name.endswith(".nc"):
-                key = store.Key(spec, _SCHEMAS[name.split("/")[0]])
-                if "/" in name:
-                    one = Evaluation.from_json(results.load(staged / name, key.kind).attrs["evaluation"])
-                    key = replace(key, evaluation=one, few=one.per_class or key.few)
-                    if key.name != name:
-                        raise Damaged(f"it holds {one.name}")
-                key.load(staged / name)
-            elif name.endswith(".safetensors"):
-                safe_open(staged / name, framework="numpy")
+            _check(spec, name, staged / name)
             present = _sum((folder / name).read_bytes()) if (folder / name).exists() else ""
             if present not in ("", sums[name]) and known.get(name) != sums[name]:
                 raise Damaged(f"{folder} holds another one; remove that folder to import this run")
@@ -262,9 +241,22 @@ def _lacking(source: Path, run: str, sums: Mapping[str, str], staged: Path) -> l
     return lacking
 
 
+def _check(spec: Spec, name: str, path: Path) -> None:
+    """Raise an error if a file of a run cannot be read or is not what its name says."""
+    if name.endswith(".safetensors"):
+        safe_open(path, framework="numpy")
+    elif name.endswith(".nc"):
+        kind = _KINDS[name.split("/")[0]]
+        one = Evaluation.from_json(results.header(path, kind)["evaluation"]) if "/" in name else None
+        key = store.Key(spec, kind, one, (one and one.per_class) or store.EXAMPLES_PER_CLASS)
+        if key.name != name:
+            raise Damaged(f"it holds {Path(key.name).stem}")
+        key.load(path)
+
+
 def _move(staged: Path, folder: Path, names: Sequence[str], sums: dict[str, str]) -> None:
     """Move files of a run into place, or all of a new run at once; what is interrupted is completed by the next import."""
-    _write_sums(staged, _sums(folder) | sums)
+    _write(staged, _known(folder) | sums)
     folder.parent.mkdir(parents=True, exist_ok=True)
     if not folder.exists():
         os.replace(staged, folder)
@@ -275,14 +267,14 @@ def _move(staged: Path, folder: Path, names: Sequence[str], sums: dict[str, str]
     (folder / store.REFUSED).unlink(missing_ok=True)
 
 
-def _sums(folder: Path) -> dict[str, str]:
+def _known(folder: Path) -> dict[str, str]:
     """Return the checksums of a recorded run by file; {} if there are none, or the file is damaged."""
     with suppress(OSError, ValueError, TypeError):
         return dict(json.loads((folder / store.CHECKSUMS).read_text()))
     return {}
 
 
-def _write_sums(folder: Path, sums: dict[str, str]) -> None:
+def _write(folder: Path, sums: dict[str, str]) -> None:
     write(folder / store.CHECKSUMS, f"{json.dumps(dict(sorted(sums.items())), indent=1)}\n".encode())
 
 
@@ -290,10 +282,8 @@ def add_checksums(spec: Spec) -> None:
     """Add the checksums of results that were computed in the folder of a recorded run."""
     folder = store.recorded(spec)
     with store.lock(data_folder() / "recorded"):
-        known, paths = (
-            _sums(folder),
-            (path for place in store.UNDER_EVALUATIONS.values() for path in (folder / place).glob("*.nc")),
-        )
-        added = {name: path for path in paths if (name := f"{path.parent.name}/{path.name}") not in known}
+        known = _known(folder)
+        paths = {f"{place}/{path.name}": path for place in _FOLDERS.split("|") for path in (folder / place).glob("*.nc")}
+        added = {name: _sum(path.read_bytes()) for name, path in paths.items() if name not in known}
         if added and known:
-            _write_sums(folder, known | {name: _sum(path.read_bytes()) for name, path in added.items()})
+            _write(folder, known | added)
