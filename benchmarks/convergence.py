@@ -25,7 +25,7 @@ from classwise.defences.averaging import NoAveraging
 from classwise.papers import registry
 from classwise.papers.scales import SCALES
 from classwise.runs import describe, store
-from classwise.runs.convergence import SCHEMA, converged, path
+from classwise.runs.recorded import CONVERGENCE, converged, convergence_file
 from classwise.runs.schedule import pool
 from classwise.stats.combine import combine_rows
 from classwise.stats.convergence import LARGEST_GAIN, unconverged
@@ -106,7 +106,7 @@ def twice_as_long(spec: Spec) -> Spec:
 
 
 def record(scale: str, console: Console, workers: int | None = None) -> Path:
-    """Train all of `trainings`, and once more with twice the epochs, evaluate both under `ATTACK`, and write `path(scale)`.
+    """Train all of `trainings`, and once more with twice the epochs, evaluate both under `ATTACK`, and record that.
 
     The attribute `trainings` of the file is the Spec of each name. What the file has of a training stays.
     """
@@ -115,8 +115,8 @@ def record(scale: str, console: Console, workers: int | None = None) -> Path:
     if SCALES[scale].only_read:
         raise UserError(f"scale {scale!r} is only read here, so that its networks cannot be trained for twice the epochs")
     named, known = trainings(scale), dict[Key, xr.Dataset]()
-    if path(scale).exists():
-        data = results.load(path(scale), SCHEMA)
+    if convergence_file(scale).exists():
+        data = results.load(convergence_file(scale), CONVERGENCE)
         known = {_key(spec): data.sel(training=[name]) for name, spec in recorded_trainings(data).items()}
     lacking = {name: spec for name, spec in named.items() if _key(spec) not in known}
     parts = [known[_key(spec)].assign_coords(training=[name]) for name, spec in named.items() if name not in lacking]
@@ -125,8 +125,8 @@ def record(scale: str, console: Console, workers: int | None = None) -> Path:
     first = next(iter(named.values()))
     attrs = {"spec": first.json(), "id": first.id, "dataset": first.dataset}
     attrs["trainings"] = json.dumps({name: json.loads(spec.json()) for name, spec in named.items()})
-    results.save(data.assign_attrs(attrs), SCHEMA, path(scale))
-    return path(scale)
+    results.save(data.assign_attrs(attrs), CONVERGENCE, convergence_file(scale))
+    return convergence_file(scale)
 
 
 def _compared(named: Mapping[str, Spec], scale: str, console: Console, workers: int | None) -> xr.Dataset:

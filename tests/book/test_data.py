@@ -15,7 +15,8 @@ from classwise.book import data as files
 from classwise.core import paths, results
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request
-from classwise.runs import artifacts, convergence, ensure, load, store
+from classwise.runs import artifacts, ensure, load, store
+from classwise.runs.recorded import CONVERGENCE, convergence_file
 
 ATTACK = Evaluation(attack="square", options={"queries": 20}, eps="51/255")
 
@@ -28,7 +29,7 @@ def folder(data, small, tmp_path, monkeypatch):
     artifacts.examples(small, ATTACK)
     monkeypatch.setattr(files, "registry", SimpleNamespace(SECTIONS=("only",), request=lambda section, scale: request))
     monkeypatch.setattr(files, "also_read", lambda scale: [])
-    results.save(mocks.dataset("convergence 1"), convergence.SCHEMA, convergence.path("quick"))
+    results.save(mocks.dataset("convergence 1"), CONVERGENCE, convergence_file("quick"))
     assert files.write_files("quick", tmp_path / "files")
     return tmp_path / "files"
 

@@ -14,7 +14,7 @@ from classwise.papers import registry, scales
 from classwise.papers.scales import Scale
 from classwise.papers.sections import Section
 from classwise.runs import store
-from classwise.runs.convergence import converged
+from classwise.runs.recorded import CONVERGENCE, converged
 from classwise.runs.schedule import pool
 from classwise.stats.convergence import comparison, unconverged
 
@@ -32,7 +32,7 @@ def tiny(monkeypatch):
         "other": Section(
             title="",
             defences=("pgd-at",),
-            variants=lambda scale, plain: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}],
+            variants=lambda *_: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}],
         ),
     }
     monkeypatch.setitem(scales.SCALES, "tiny", size)
@@ -58,11 +58,7 @@ def test_trainings_that_give_the_same_weights_are_one(tiny):
 
 
 def test_different_trainings_of_one_name_are_refused(tiny, monkeypatch):
-    section = Section(
-        title="",
-        defences=("pgd-at",),
-        variants=lambda scale, plain: [{"momentum": 0.8}, {"momentum": 0.85}],
-    )
+    section = Section(title="", defences=("pgd-at",), variants=lambda *_: [{"momentum": 0.8}, {"momentum": 0.85}])
     monkeypatch.setattr(registry, "SECTIONS", {"steps": section})
     with pytest.raises(ValueError, match=r"different trainings of scale 'tiny' have the same name: pgd-at .no paper.$"):
         convergence.trainings("tiny")
@@ -85,7 +81,7 @@ def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
     quiet = Console(file=io.StringIO())
     path = convergence.record("tiny", quiet, workers=1)
     assert path == data / "recorded" / "convergence" / "tiny.nc"
-    compared = results.load(path, convergence.SCHEMA)
+    compared = results.load(path, CONVERGENCE)
     assert compared.number.values.tolist() == [[1, 2]] * 3
     specs = convergence.recorded_trainings(compared)
     assert specs == convergence.trainings("tiny")
@@ -107,7 +103,7 @@ def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
     monkeypatch.setattr(pool, "ensure_runs", lambda pairs, **how: (trained.extend(pairs), compute(pairs, **how))[1])
     convergence.record("tiny", quiet, workers=1)
     assert {spec.defence for spec, _ in trained} == {"trades"}
-    after = results.load(path, convergence.SCHEMA)
+    after = results.load(path, CONVERGENCE)
     assert after.training.values.tolist() == ["pgd-at, digits-apart", "pgd-at", "trades"]
     same = compared.sel(training="pgd-at / at-ema", drop=True)
     for name in ("truth", "answer"):
@@ -122,11 +118,10 @@ def test_trainings_by_a_schedule_of_their_section_are_left_out(tiny, monkeypatch
 
 def test_all_networks_of_quick_have_converged():
     path = checkout() / "data" / "recorded" / "convergence" / "quick.nc"
-    compared = results.load(path, convergence.SCHEMA)
+    compared = results.load(path, CONVERGENCE)
     recorded, now = convergence.recorded_trainings(compared), convergence.trainings("quick")
-    assert {name: convergence.alike(spec) for name, spec in recorded.items()} == {
-        name: convergence.alike(spec) for name, spec in now.items()
-    }
+    alike = [{name: convergence.alike(spec) for name, spec in some.items()} for some in (recorded, now)]
+    assert alike[0] == alike[1]
     assert compared.seed.values.tolist() == list(scales.SCALES["quick"].seeds)
     changes = comparison(compared)
     assert unconverged(changes) == []

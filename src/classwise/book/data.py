@@ -22,8 +22,8 @@ from classwise.core.paths import checkout, data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
 from classwise.papers.scales import also_read
-from classwise.runs import convergence, store
-from classwise.runs.recorded import recorded_part
+from classwise.runs import store
+from classwise.runs.recorded import convergence_file, recorded_part
 from classwise.runs.store import Key
 
 # What a file says of itself, below its name with the version of the package.
@@ -77,7 +77,7 @@ def stored(scale: str) -> list[Stored]:
             for spec, evaluations in (pair for pair in request.pairs if pair[0] in present):
                 for item in _of_run(spec, name, evaluations):
                     result.setdefault(item.path, item)
-        compared = convergence.path(name)
+        compared = convergence_file(name)
         if compared.exists():
             result[compared] = Stored(compared, name)
     return sorted(result.values())

@@ -3,14 +3,21 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import xarray as xr
 
-from classwise.core.errors import NotRecorded
+from classwise.core.errors import NotRecorded, UserError
+from classwise.core.paths import data_folder
+from classwise.core.results import load
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Request
 from classwise.runs.store import OUTCOMES, Key
+from classwise.stats.convergence import comparison
+
+# The schema of trainings next to the same ones of twice as many epochs.
+CONVERGENCE = "convergence 1"
 
 
 class _Parts(dict[str, Request]):
@@ -60,23 +67,23 @@ def recorded_part(request: Request) -> Request:
     A run counts once it has the evaluations that all pages show, clean and by PGD; in a section that does not request both, all
     of its evaluations. Runs that differ only in what a section varies count together.
     """
-    results = {
+    stored = {
         spec: {one for one in request.evaluations_of(spec) if Key(spec, OUTCOMES, one).path is not None}
         for spec in request.specs
         if Key(spec).path is not None
     }
-    specs = _counting(request, results)
-    common = tuple(one for one in request.evaluations if specs and all(one in results[spec] for spec in specs))
+    specs = _counting(request, stored)
+    common = tuple(one for one in request.evaluations if specs and all(one in stored[spec] for spec in specs))
     extra: dict[str, tuple[Evaluation, ...]] = {}
     absent: set[tuple[Spec, Evaluation]] = set()
     for defence in dict.fromkeys(spec.defence for spec in specs):
         of_defence = [spec for spec in specs if spec.defence == defence]
         further = [one for one in request.evaluations_of(of_defence[0]) if one not in common]
-        extra[defence] = tuple(one for one in further if any(one in results[spec] for spec in of_defence))
-        absent |= {(spec, one) for spec in of_defence for one in extra[defence] if one not in results[spec]}
+        extra[defence] = tuple(one for one in further if any(one in stored[spec] for spec in of_defence))
+        absent |= {(spec, one) for spec in of_defence for one in extra[defence] if one not in stored[spec]}
     parts = {name: of_shared_seeds(recorded_part(part)) for name, part in request.parts.items()}
     kept = _Parts({name: part for name, part in parts.items() if part.specs})
-    lacking = [spec for spec in request.specs if len(results.get(spec, ())) < len(set(request.evaluations_of(spec)))]
+    lacking = [spec for spec in request.specs if len(stored.get(spec, ())) < len(set(request.evaluations_of(spec)))]
     lacking += [spec for spec in request.specs if spec not in specs]
     present = replace(request, specs=specs, evaluations=common, extra_evaluations=extra, parts=kept)
     return replace(present, incomplete=frozenset((spec.defence, spec.seed) for spec in lacking), absent=frozenset(absent))
@@ -96,10 +103,25 @@ def of_shared_seeds(request: Request) -> Request:
     return replace(request, specs=tuple(kept))
 
 
-def _counting(request: Request, results: Mapping[Spec, set[Evaluation]]) -> tuple[Spec, ...]:
+def _counting(request: Request, stored: Mapping[Spec, set[Evaluation]]) -> tuple[Spec, ...]:
     """Return the runs of a request that count, by the evaluations that are stored of each."""
     shown = set(CLEAN_AND_PGD) & set(request.evaluations)
     needed = shown if shown == set(CLEAN_AND_PGD) else set(request.evaluations)
-    ready = [spec for spec, stored in results.items() if needed <= stored and (stored or not request.evaluations_of(spec))]
+    ready = [spec for spec, some in stored.items() if needed <= some and (some or not request.evaluations_of(spec))]
     varied, counted = (Counter((spec.defence, spec.seed) for spec in some) for some in (request.specs, ready))
     return tuple(spec for spec in ready if counted[spec.defence, spec.seed] == varied[spec.defence, spec.seed])
+
+
+def convergence_file(scale: str) -> Path:
+    """Return the path of the recorded comparison of the trainings of a scale with those of twice as many epochs."""
+    return data_folder() / "recorded" / "convergence" / f"{scale}.nc"
+
+
+def converged(scale: str) -> xr.Dataset:
+    """Return what twice the epochs change in the recorded trainings of a scale, as `stats.convergence.comparison`.
+
+    A UserError is raised if nothing is recorded.
+    """
+    if not convergence_file(scale).exists():
+        raise UserError(f"no comparison with twice the epochs is recorded: `make converged SCALE={scale}` computes it")
+    return comparison(load(convergence_file(scale), CONVERGENCE))
