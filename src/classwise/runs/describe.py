@@ -45,8 +45,7 @@ def dataset_and_scale(subjects: Sequence[Subject]) -> dict[str, str]:
 
 def collected_warnings(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return the sanity warnings of outcomes, each with the attacks and defences that it applies to."""
-    warnings: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    groups: dict[str, list[tuple[str, xr.Dataset]]] = {}
+    warnings, groups = defaultdict[str, dict[str, None]](dict), defaultdict[str, list[tuple[str, xr.Dataset]]](list)
     for key, data in rows:
         if data.attrs["schema"] == store.OUTCOMES:
             name = f"{next(iter(key.values()))} under {key['attack']}"
@@ -54,7 +53,7 @@ def collected_warnings(rows: Sequence[Row]) -> dict[str, list[str]]:
                 warnings[sentence][name] = None
             evaluation = Evaluation.from_json(data.attrs["evaluation"])
             fields = (evaluation.eps, evaluation.norm, evaluation.split, evaluation.checkpoint, evaluation.transform)
-            groups.setdefault(str((data.attrs["spec"], *fields)), []).append((name, data))
+            groups[str((data.attrs["spec"], *fields))].append((name, data))
     for name in (name for group in groups.values() for name in sanity.black_box_ahead(group)):
         warnings[sanity.BLACK_BOX_AHEAD][name] = None
     return {sentence: list(names) for sentence, names in warnings.items()}
@@ -70,12 +69,11 @@ def summary(request: Request, data: xr.Dataset) -> str:
     notes = {name: f"{SCALES[name].note}{_level(name)}" for name in names if name} if None not in names else {}
     scale = ", ".join(f"scale {name}" + (f" ({note})" if note else "") for name, note in notes.items())
     about = f"{_trained(specs)}, measured after every {first.measure} epochs by {first.probe}"
-    further = [spec for part in request.parts.values() for spec in dict.fromkeys(one for one, _ in part.pairs)]
-    further = [spec for spec in dict.fromkeys(further) if spec not in specs]
-    parts = f" Further parts of this page use {_trained(further)}." if further else ""
-    origin = sources(data)
+    further = dict.fromkeys(spec for part in request.parts.values() for spec, _ in part.pairs if spec not in specs)
+    parts = f" Further parts of this page use {_trained(list(further))}." if further else ""
+    origin, evaluated = sources(data), _evaluated(request)
     about = f"{scale}: {about}" if scale else about
-    return f"{about}; evaluated by {_evaluated(request)}.{parts} {origin[0].upper()}{origin[1:]}. {sanity_summary(data)}"
+    return f"{about}; evaluated by {evaluated}.{parts} {origin[0].upper()}{origin[1:]}. {sanity_summary(data)}"
 
 
 def _level(scale: str) -> str:
@@ -95,6 +93,8 @@ def _trained(specs: Sequence[Spec]) -> str:
     return f"{counted(len(specs), 'run')} on {on}, {epochs} epochs, eps {radii}"
 
 
+# As many checkpoints are named.
+_MOST_CHECKPOINTS = 9
 # How networks are written.
 _NETWORKS = {
     "resnet10-s2": "ResNet-10",
@@ -149,32 +149,26 @@ def _evaluated(request: Request) -> str:
     The images are counted in the stored results; of evaluations of some of the runs, the number of these is added. Many
     checkpoints are counted, few are named.
     """
-    images: dict[tuple[str, str, str], set[int]] = {}
-    runs: dict[tuple[str, str, str], set[str]] = {}
+    images, runs = defaultdict[tuple[str, str, str], set[int]](set), defaultdict[tuple[str, str, str], set[str]](set)
     checkpoints = {one.checkpoint for spec in request.specs for one in request.evaluations_of(spec)}
     weights = f"weights of {len(checkpoints)} checkpoints" if len(checkpoints) > _MOST_CHECKPOINTS else ""
     for spec in request.specs:
         for evaluation in request.evaluations_of(spec):
             resolved, path = evaluation.resolved_for(spec), store.Key(spec, store.OUTCOMES, evaluation).path
             key = (_attack(evaluation, weights), str(resolved.eps), resolved.split)
-            runs.setdefault(key, set()).add(spec.id)
-            places = images.setdefault(key, set())
+            runs[key].add(spec.id)
             if path is not None:
                 with h5py.File(path) as file:
-                    places.update(file["image"][:].tolist())
-    groups: dict[tuple[str, str, int, int], list[str]] = {}
-    for key, places in images.items():
-        groups.setdefault((*key[1:], len(places), len(runs[key])), []).append(key[0])
+                    images[key].update(file["image"][:].tolist())
+    groups = defaultdict[tuple[str, str, int, int], list[str]](list)
+    for (attack, eps, split), ids in runs.items():
+        groups[eps, split, len(images[attack, eps, split]), len(ids)].append(attack)
     texts = []
     for (eps, split, number, count), attacks in groups.items():
         where = f"{number} images ({split})" if number else split
         of = f", {count} of the runs" if count < len(set(request.specs)) else ""
         texts.append(f"{_joined(attacks)} at eps {eps} on {where}{of}")
     return "; ".join(texts)
-
-
-# As many checkpoints are named.
-_MOST_CHECKPOINTS = 9
 
 
 def _attack(evaluation: Evaluation, weights: str = "") -> str:
@@ -216,15 +210,14 @@ def recorded_runs(section: str) -> str:
         raise unknown("section", section, registry.SECTIONS)
     lines = []
     for scale in (name for name in SCALES if name != "quick"):
-        requested: dict[Spec, list[Evaluation]] = {}
+        keys = defaultdict[Spec, list[store.Key]](list)
         for spec, evaluations in registry.request(section, scale).pairs:
-            requested.setdefault(spec, []).extend(evaluations)
-        keys = {store.recorded(spec): store.outcomes_of([(spec, some)]) for spec, some in requested.items()}
-        folders = [folder for folder, some in keys.items() if store.complete(folder, some)]
-        if folders:
-            histories = [results.load(folder / store.PLACES[store.HISTORY], store.HISTORY) for folder in folders]
-            lines.append(f"Recorded at scale {scale}: {len(folders)} of {len(requested)} runs ({_origin(histories)})")
-        reasons = {f"{spec.name} (seed {spec.seed})": store.refusal(spec) for spec in requested}
+            keys[spec] += store.outcomes_of([(spec, evaluations)])
+        files = [store.recorded(spec) / some[0].name for spec, some in keys.items() if store.complete(store.recorded(spec), some)]
+        if files:
+            origin = _origin([results.load(file, store.HISTORY) for file in files])
+            lines.append(f"Recorded at scale {scale}: {len(files)} of {len(keys)} runs ({origin})")
+        reasons = {f"{spec.name} (seed {spec.seed})": store.refusal(spec) for spec in keys}
         lines += [f"Refused at scale {scale}: {name}: {reason}" for name, reason in reasons.items() if reason]
     return "; ".join(lines or ["Nothing is recorded at larger scales"]) + "."
 

@@ -46,16 +46,15 @@ def ensure_results(pairs: Sequence[Pair], workers: int | None = None) -> None:
             audit_evaluation.ensure_evaluations(subject, evaluations)
 
 
-def _only_read(subject: Subject) -> bool:
+def _only_read(subject: Subject) -> str | None:
+    """Return the scale of a subject if that is only read."""
     scale = registry.scale_of(subject) if isinstance(subject, Spec) else None
-    return scale is not None and scales.SCALES[scale].only_read
+    return scale if scale is not None and scales.SCALES[scale].only_read else None
 
 
 def not_recorded(subject: Subject, evaluations: Sequence[Evaluation], what: str = "outcomes") -> NotRecorded:
     """Return the error that results of a recorded network under evaluations are not recorded."""
-    names = ", ".join(dict.fromkeys(evaluation.name for evaluation in evaluations))
-    how = "`classwise record`, with a queue that names it, computes what is missing"
-    if _only_read(subject):
-        how = recorded.how_to_record(str(registry.scale_of(subject)))  # type: ignore[arg-type]
+    names, scale = ", ".join(dict.fromkeys(evaluation.name for evaluation in evaluations)), _only_read(subject)
     under = f" under {names}" if names else ""
+    how = recorded.how_to_record(scale) if scale else "`classwise record`, with a queue that names it, computes what is missing"
     return NotRecorded(f"{what} of {subject.name} ({subject.title}){under} are not recorded; {how}")

@@ -1,6 +1,5 @@
 """The outcomes of a section as its page and its claims need them; verdicts, kept until the results or the code change."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -16,7 +15,7 @@ from filelock import FileLock
 import classwise
 from classwise.core import datasets
 from classwise.core.errors import UNSELECTED, NotRecorded
-from classwise.core.files import write
+from classwise.core.files import digest, write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
 from classwise.papers.claims import Claim, Verdict
@@ -84,34 +83,27 @@ def _judged(section: str, scale: str) -> list[Verdict]:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Pages that are built at once wait for each other, so that each verdict is computed once.
             held.enter_context(FileLock(path.with_suffix(".lock")))
-        kept = _kept(path, section, request)
-        if kept is None:
-            # The code before it runs: a file that changes meanwhile is not what the verdicts come from.
-            _code()
-            before = _states(request)
-            kept = _computed(section, scale, request)
-            rows = [{**vars(verdict), "claim": verdict.claim.name} for verdict in kept]
-            # Runs that were missing may be there now; those that were there are the same, or the verdicts are of neither.
-            if before.items() <= _states(request).items():
-                with suppress(OSError):
-                    write(path, json.dumps({"digest": _digest(section, request), "verdicts": rows}).encode())
-    return kept
+        claims = {claim.name: claim for claim in registry.claims_of(section)}
+        # The code before it runs: a file that changes meanwhile is not what the verdicts come from.
+        before = _states(request)
+        known = _digest(section, before)
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if stored["digest"] == known:
+                return [Verdict(**{**row, "claim": claims[row["claim"]]}) for row in stored["verdicts"]]
+        verdicts = _computed(section, scale, request)
+        rows = [{**vars(verdict), "claim": verdict.claim.name} for verdict in verdicts]
+        # Runs that were missing may be there now; those that were there are the same, or the verdicts are of neither.
+        if before.items() <= (after := _states(request)).items():
+            with suppress(OSError):
+                write(path, json.dumps({"digest": _digest(section, after), "verdicts": rows}).encode())
+    return verdicts
 
 
-def _kept(path: Path, section: str, request: Request) -> list[Verdict] | None:
-    """Return the stored verdicts of a section; None if there are none, or their results or the code have changed."""
-    claims = {claim.name: claim for claim in registry.claims_of(section)}
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored["digest"] == _digest(section, request):
-            return [Verdict(**{**row, "claim": claims[row["claim"]]}) for row in stored["verdicts"]]
-    return None
-
-
-def _digest(section: str, request: Request) -> str:
+def _digest(section: str, states: Mapping[str, tuple[int, int]]) -> str:
     """Return a digest of what the verdicts of a section depend on: the code, its claims, and the files of its results."""
     claims = [(claim.name, claim.measured, claim.low, claim.high, claim.datasets) for claim in registry.claims_of(section)]
-    return hashlib.sha256(f"{_code()} {claims} {list(_states(request).items())}".encode()).hexdigest()
+    return digest((_code(), str(claims), str(states)))
 
 
 def _states(request: Request) -> dict[str, tuple[int, int]]:
@@ -126,10 +118,9 @@ def _states(request: Request) -> dict[str, tuple[int, int]]:
 def _code() -> str:
     """Return a digest of the code that verdicts depend on, of the published tables, and of the versions of libraries."""
     root = Path(classwise.__file__).parent
-    sources = sorted(file for suffix in ("py", "csv") for file in root.rglob(f"*.{suffix}"))
-    used = [file for file in sources if _WITHOUT.isdisjoint(file.relative_to(root).parts)]
-    content = b"".join(f"{file.relative_to(root)} ".encode() + file.read_bytes() for file in used)
-    return hashlib.sha256(repr([metadata.version(name) for name in _LIBRARIES]).encode() + content).hexdigest()
+    files = {str(file.relative_to(root)): file for suffix in ("py", "csv") for file in root.rglob(f"*.{suffix}")}
+    used = {name: file for name, file in sorted(files.items()) if _WITHOUT.isdisjoint(Path(name).parts)}
+    return digest((*map(metadata.version, _LIBRARIES), *used, *used.values()))
 
 
 def _computed(section: str, scale: str, request: Request) -> list[Verdict]:

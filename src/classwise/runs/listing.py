@@ -3,7 +3,6 @@
 Of the runs of a list only the attributes of their histories are read: hundreds take a second.
 """
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 import xarray as xr
+from rich.console import JustifyMethod
 from rich.table import Table
 
 from classwise.core import results
@@ -57,16 +57,17 @@ def rows(warn: Callable[[str], None]) -> list[Row]:
             warn(str(error))
     stored.sort(key=lambda run: (run[0].dataset, run[0].model, run[0].defence, run[0].seed, run[0].id))
     differing, used = _differing([spec for spec, *_ in stored]), _used()
-    return [_row(folder, spec, attrs, differing[spec], used.get(spec.id, ("", []))) for spec, folder, attrs in stored]
+    return [_row(folder, spec, attrs, (differing[spec], *used.get(spec.id, ("", [])))) for spec, folder, attrs in stored]
 
 
-def _row(folder: Path, spec: Spec, attrs: Mapping[str, str], differing: str, used: tuple[str, list[str]]) -> Row:
-    size = sum(os.stat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names)
+def _row(folder: Path, spec: Spec, attrs: Mapping[str, str], study: tuple[str, str, list[str]]) -> Row:
+    """Return a run in plain values; study: what it differs in, its scale and its sections."""
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     attacks = Counter(path.stem.rpartition("-")[0] for path in (folder / "outcomes").glob("*.nc"))
     counted = [f"{name} ({times})" if times > 1 else name for name, times in sorted(attacks.items())]
     kind = folder.relative_to(data_folder()).parts[0]
     about = (kind, *(attrs.get(name, "") for name in ("device", "commit", "created")))
-    values = (spec.id, spec.dataset, spec.model, spec.defence, spec.seed, differing, *used, counted, size // 1000, *about)
+    values = (spec.id, spec.dataset, spec.model, spec.defence, spec.seed, *study, counted, size // 1000, *about)
     return dict(zip(FIELDS, values, strict=True)) | {"spec": vars(spec)}
 
 
@@ -132,8 +133,8 @@ def select(runs: Sequence[Row], filters: Sequence[str] = (), sort: str | None = 
         if not equals or not name or not value:
             raise UserError(f"--filter {text!r} is not of the form field=value; write one like defence=trades")
         wanted[name].append(value)
-    for name in [*wanted, *([] if sort is None else [sort.removeprefix("-")])]:
-        known = list(dict.fromkeys((*FIELDS, *(field.name for field in fields(Spec)))))
+    by, known = (sort or "").removeprefix("-"), list(dict.fromkeys((*FIELDS, *(field.name for field in fields(Spec)))))
+    for name in (*wanted, *(() if sort is None else (by,))):
         if name not in known:
             raise unknown("field of a run", name, known)
     chosen = list(runs)
@@ -145,7 +146,6 @@ def select(runs: Sequence[Row], filters: Sequence[str] = (), sort: str | None = 
         chosen = [row for row in chosen if any(fnmatchcase(part, one) for part in _texts(_value(row, name)) for one in values)]
     if sort is None:
         return chosen
-    by = sort.removeprefix("-")
     return sorted(chosen, key=lambda row: _order(by, _value(row, by)), reverse=sort.startswith("-"))
 
 
@@ -175,17 +175,16 @@ def table(runs: Sequence[Row], width: int | None = None) -> tuple[Table, list[st
     shared = [name for name in _SHARED if len(runs) > 1 and len(set(cells[name])) == 1 and cells[name][0]]
     notes = [f"all {len(runs)} runs: {', '.join(f'{name} {cells[name][0]}' for name in shared)}"] if shared else []
     names = [name for name in dict.fromkeys((*_FIRST, *FIELDS)) if name not in shared]
-    widths, ends = list[int](), list[int]()
-    for longest in _LONGEST if width is not None else _LONGEST[:1]:
-        widths = [min(longest, max(len(name), *map(len, cells[name]), 0)) for name in names]
-        ends = list(accumulate(size + 2 for size in widths))
-        if width is None or ends[-1] <= width:
-            break
-    listed = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    shown = [name for name, end in zip(names, ends, strict=True) if width is None or end <= width]
-    for name, size in zip(shown, widths, strict=False):
-        number = name in ("seed", "kB")
-        listed.add_column(name, width=size, no_wrap=True, overflow="ellipsis", justify="right" if number else "left")
+    longest = {name: max(len(name), *map(len, cells[name]), 0) for name in names}
+    fitting = (most for most in _LONGEST if width is None or sum(min(most, size) + 2 for size in longest.values()) <= width)
+    most, end, listed = next(fitting, _LONGEST[-1]), 0, Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = []
+    for name, size in longest.items():
+        end += min(most, size) + 2
+        if width is None or end <= width:
+            shown.append(name)
+            justify: JustifyMethod = "right" if name in ("seed", "kB") else "left"
+            listed.add_column(name, width=min(most, size), no_wrap=True, overflow="ellipsis", justify=justify)
     for place in range(len(runs)):
         listed.add_row(*(cells[name][place] for name in shown))
     if left_out := names[len(shown) :]:
@@ -228,24 +227,19 @@ def run(folder: Path) -> dict[str, Any]:
 
 def _evaluations(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Return evaluations of one run; the measures of all are computed at once, which is faster."""
-    loaded = [results.load(path, store.OUTCOMES) for path in paths]
+    loaded = {path: results.load(path, store.OUTCOMES) for path in paths}
     if not loaded:
         return []
-    counts = [aggregate.counts(data) for data in loaded]
+    counts = [aggregate.counts(data) for data in loaded.values()]
     together = xr.concat(counts, "evaluation", join="exact", coords="minimal", compat="override")
-    measured = {name: bootstrap.bootstrap(together, metrics.METRICS[name]) for name in _MEASURES}
+    ends = {name: bootstrap.bootstrap(together, metrics.METRICS[name]).sel(bound=["value", "low", "high"]) for name in _MEASURES}
     rows = []
-    for number, (path, data, count) in enumerate(zip(paths, loaded, counts, strict=True)):
+    for number, ((path, data), count) in enumerate(zip(loaded.items(), counts, strict=True)):
         evaluation, bounds = _read(Evaluation, "evaluation", data.attrs, path), intervals.wilson(count)
         classes = {"class": count.label.values.astype(str), "images": metrics.images(count).values.astype(int)}
         classes |= {"accuracy": metrics.accuracy(count).values, **{end: bounds.sel(bound=end).values for end in ("low", "high")}}
-        measures = {
-            name: {
-                "unit": unit,
-                **{end: float(measured[name].isel(evaluation=number).sel(bound=end)) for end in ("value", "low", "high")},
-            }
-            for name, unit in _MEASURES.items()
-        }
+        measured = {name: ends[name].isel(evaluation=number).to_series().to_dict() for name in _MEASURES}
+        measures = {name: {"unit": unit, **measured[name]} for name, unit in _MEASURES.items()}
         about = {"title": _title(evaluation), "evaluation": vars(evaluation), "classes": pd.DataFrame(classes).to_dict("records")}
         rows.append(about | {"measures": measures, "warnings": sanity.stored_warnings(data)})
     return rows

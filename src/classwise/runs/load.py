@@ -3,9 +3,9 @@
 Torch is imported only when something is computed: reading stored results needs no more than xarray.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import xarray as xr
 
@@ -22,6 +22,9 @@ from classwise.stats.features import SUMS, by_block, with_blocks
 # Names of the Datasets, which no field or option can have as a dimension; `label` is that of the counts made of outcomes.
 _IN_HISTORY = schema_names(store.HISTORY)
 _IN_OUTCOMES = schema_names(store.OUTCOMES) | schema_names(store.FEATURES) | {"attack", "label"}
+
+
+_Item = TypeVar("_Item", bound=Subject | Evaluation)
 
 
 def _flat(item: Subject | Evaluation, taken: Collection[str] = ()) -> dict[str, Any]:
@@ -44,29 +47,25 @@ def _free(name: str, prefix: str, taken: Collection[str]) -> str:
     return f"{prefix}_{name}" if name in taken else name
 
 
-def _varied(items: Sequence[Subject] | Sequence[Evaluation], taken: Collection[str] = ()) -> list[str]:
-    """Return the fields that become dimensions: `dimensions` of the class, then those that differ.
+def _places(items: Iterable[_Item], taken: Collection[str] = ()) -> dict[_Item, dict[str, Any]]:
+    """Return the coordinates of each item along the dimensions: `dimensions` of its class, then the fields that differ.
 
     Options and `owned_fields` count only if they differ between items of the same owner: defence, attack or network.
     """
-    first, flat = items[0], [_flat(item, taken) for item in items]
+    flat = {item: _flat(item, taken) for item in items}
+    first = next(iter(flat))
     names = {field.name for field in fields(first)}  # type: ignore[arg-type]
     owned = names - set(first.dimensions) if first.owned_fields is None else first.owned_fields
     shared = {_free(name, "training", taken) for name in names - owned}
     varied = list(first.dimensions)
-    for name in dict.fromkeys(name for values in flat for name in values):
+    for name in dict.fromkeys(name for values in flat.values() for name in values):
         groups: dict[Any, set[Any]] = {}
-        for values in flat:
+        for values in flat.values():
             owner = None if name in shared else values[first.dimensions[0]]
             groups.setdefault(owner, set()).add(values.get(name, ""))
         if name not in varied and any(len(group) > 1 for group in groups.values()):
             varied.append(name)
-    return varied
-
-
-def _key(item: Subject | Evaluation, names: Sequence[str], taken: Collection[str] = ()) -> dict[str, Any]:
-    flat = _flat(item, taken)
-    return {name: flat.get(name, "") for name in names}
+    return {item: {name: values.get(name, "") for name in varied} for item, values in flat.items()}
 
 
 def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
@@ -75,9 +74,8 @@ def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     Runs are trained first if necessary. Combinations of fields without a run have zero counts. A field or an option with a name
     of the schema is the dimension "training_attack" or "option_beta".
     """
-    names = _varied(specs, _IN_HISTORY)
     pairs: list[Pair] = [(spec, ()) for spec in specs]
-    rows = [(_key(spec, names, _IN_HISTORY), ensure.get(Key(spec), pairs, workers)) for spec in dict.fromkeys(specs)]
+    rows = [(place, ensure.get(Key(spec), pairs, workers)) for spec, place in _places(specs, _IN_HISTORY).items()]
     return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows))
 
 
@@ -86,34 +84,29 @@ def outcomes(
 ) -> xr.Dataset:
     """Return outcomes (schema "outcomes 1"), along defence, seed, attack and every other field that varies; of audits, network.
 
-    subjects : runs or audits; or what a section requests, whose runs may differ in their evaluations.
-    evaluations : of each of the subjects; not used with a request.
+    subjects: runs or audits; or what a section requests, whose runs may differ in their evaluations. evaluations: of each of the
+    subjects; not used with a request.
 
     A varied radius of the evaluations is the dimension `eval_eps`; an option with a name of the schema, or of the counts made of
-    it, is "option_label". Images that were not evaluated have truth -1. Attributes are
-    those of the runs, and dataset and scale.
+    it, is "option_label". Images that were not evaluated have truth -1. Attributes are those of the runs, and dataset and scale.
     """
     pairs: list[Pair]
     pairs = [*subjects.pairs] if isinstance(subjects, Request) else [(subject, evaluations) for subject in subjects]
-    rows = [
-        (place, ensure.get(Key(subject, store.OUTCOMES, evaluation), pairs, workers))
-        for (subject, evaluation), place in _keys(pairs).items()
-    ]
+    places = _keys(pairs).items()
+    rows = [(place, ensure.get(Key(subject, store.OUTCOMES, one), pairs, workers)) for (subject, one), place in places]
     subjects = list(dict.fromkeys(subject for subject, _ in pairs))
     return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows) | describe.dataset_and_scale(subjects))
 
 
 def _keys(pairs: Sequence[Pair]) -> dict[tuple[Subject, Evaluation], dict[str, Any]]:
     """Return the coordinates of each subject and evaluation along the dimensions in which they differ."""
-    names = _varied(list(dict.fromkeys(subject for subject, _ in pairs)), _IN_OUTCOMES)
-    varied = _varied(list(dict.fromkeys(evaluation for _, some in pairs for evaluation in some)))
-    result: dict[tuple[Subject, Evaluation], dict[str, Any]] = {}
-    for subject, evaluation in dict.fromkeys((subject, evaluation) for subject, some in pairs for evaluation in some):
-        key = {
-            f"eval_{name}" if name in (*names, "eps", "seed") else name: value for name, value in _key(evaluation, varied).items()
-        }
-        result[subject, evaluation] = _key(subject, names, _IN_OUTCOMES) | key
-    return result
+    places = _places((subject for subject, _ in pairs), _IN_OUTCOMES)
+    taken = {"eps", "seed"}.union(*places.values())
+    under = {
+        evaluation: {f"eval_{name}" if name in taken else name: value for name, value in place.items()}
+        for evaluation, place in _places(evaluation for _, some in pairs for evaluation in some).items()
+    }
+    return {(subject, one): places[subject] | under[one] for subject, some in pairs for one in some}
 
 
 def features(
@@ -121,21 +114,13 @@ def features(
 ) -> xr.Dataset:
     """Return sums of the penultimate features of each class by block of images, computed once and stored.
 
-    Parameters
-    ----------
-    subjects
-        a run or an audit; several of them; or what a section requests that needs features (`Section.features`), without its
-        parts.
-    evaluations
-        of a single subject one, by default its test images as they are; of several those of each; not used with a request.
-        The features are those of the images as the evaluation attacks them, at its checkpoint.
+    subjects: a run or an audit; several of them; or what a section requests that needs features (`Section.features`), without its
+    parts. evaluations: of a single subject one, by default its test images as they are; of several those of each; not used with a
+    request. The features are those of the images as the evaluation attacks them, at its checkpoint.
 
-    Returns
-    -------
-    xarray.Dataset
-        Of one subject as stored (schema "features 2"). Of several along defence, seed, attack and every other field that varies,
-        with count (..., block, label, predicted) of the same images, as `stats.features.statistics` takes it; a run or an attack
-        whose features are not recorded has 0 images. NotRecorded if no run has any.
+    The sums of one subject are as stored (schema "features 2"); those of several lie along defence, seed, attack and every other
+    field that varies, with count (..., block, label, predicted) of the same images, as `stats.features.statistics` takes it.
+    A run or an attack whose features are not recorded has 0 images. NotRecorded if no run has any.
     """
     if not isinstance(subjects, Request | Sequence):
         assert evaluations is None or isinstance(evaluations, Evaluation)
@@ -158,10 +143,9 @@ def _with_features(pairs: Sequence[Pair], wanted: Sequence[Pair], data: xr.Datas
     for subject, evaluation in dict.fromkeys((subject, one) for subject, some in wanted for one in some):
         try:
             sums = artifacts.features(subject, evaluation)[list(SUMS)]
+            rows.append((keys[subject, evaluation], sums.rename(label="predicted")))
         except NotRecorded as error:
             missing.append(error)
-            continue
-        rows.append((keys[subject, evaluation], sums.rename(label="predicted")))
     if not rows:
         raise missing[0] if missing else NotRecorded("no features are requested")
     return with_blocks(data, combine_rows(rows).rename(predicted="label"))

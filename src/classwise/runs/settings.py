@@ -48,13 +48,12 @@ def method_settings(names: Sequence[str]) -> pd.DataFrame:
     from classwise import defences  # torch
     from classwise.defences.averaging import AVERAGINGS
 
-    rows: dict[str, dict[str, str]] = {}
+    kinds, rows = ["objective", "calibration", "averaging"], dict[str, dict[str, str]]()
     for name in names:
-        kinds = ("averaging",) if name in AVERAGINGS else ("objective", "calibration", "averaging")
-        parts = {kind: AVERAGINGS[name] if name in AVERAGINGS else getattr(defences.build(name), kind) for kind in kinds}
+        average = {"averaging": AVERAGINGS[name]} if name in AVERAGINGS else None
+        parts = average or {kind: getattr(defences.build(name), kind) for kind in kinds}
         rows[name] = {kind: _named(one, {key: value for key, value in vars(one).items() if value}) for kind, one in parts.items()}
-    columns = ["objective", "calibration", "averaging"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).fillna("").rename_axis("defence or average")
+    return pd.DataFrame.from_dict(rows, orient="index", columns=kinds).fillna("").rename_axis("defence or average")
 
 
 def training_settings(spec: Spec) -> dict[str, str]:
@@ -98,17 +97,16 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
 
     Evaluations that differ in nothing else, such as those of single epochs, share a row.
     """
-    rows: dict[Evaluation, dict[str, None]] = {}
+    used: dict[Evaluation, dict[str, None]] = {}
     for section in (name for name in SECTIONS if paper_of(name) == paper):
         for evaluation in (one for _, some in request(section, scale).pairs for one in some):
-            rows.setdefault(evaluation, {})[section.rpartition("/")[2]] = None
-    table = {
-        "attack": [attack_settings(row.attack, dict(row.options)) for row in rows],
-        "images of each class": ["all" if row.per_class is None else str(row.per_class) for row in rows],
-        "transform": [row.transform for row in rows],
-        "sections": [", ".join(names) for names in rows.values()],
-    }
-    return pd.DataFrame(table).drop_duplicates(ignore_index=True)
+            used.setdefault(evaluation, {})[section.rpartition("/")[2]] = None
+    rows = [
+        (attack_settings(one.attack, dict(one.options)), str(one.per_class or "all"), one.transform, ", ".join(names))
+        for one, names in used.items()
+    ]
+    columns = ["attack", "images of each class", "transform", "sections"]
+    return pd.DataFrame(rows, columns=columns).drop_duplicates(ignore_index=True)
 
 
 def published(paper: str) -> pd.DataFrame:
