@@ -17,10 +17,8 @@ from classwise.runs.store import Key
 
 # The keys of an entry, and what their values must be.
 _KINDS = {str: "a text", list: "a list", dict: "a table", bool: "true or false"}
-_KEYS: dict[str, type] = dict.fromkeys(("why", "scale", "paper", "section"), str) | dict.fromkeys(
-    ("defences", "seeds", "evaluations"), list
-)
-_KEYS |= {"run": dict, "weights": bool}
+_KEYS: dict[str, type] = {"why": str, "scale": str, "paper": str, "section": str, "defences": list, "seeds": list}
+_KEYS |= {"evaluations": list, "run": dict, "weights": bool}
 
 # Schemas and evaluations of results, in order.
 Further = dict[tuple[str, Evaluation], None]
@@ -57,13 +55,10 @@ class Item:
 
 def default(scale: str | None = None) -> Path:
     """Return the queue of the project, or its queue of one scale."""
-    folder = checkout() / "data" / "recorded"
-    if scale is None:
-        return folder / "queue.toml"
-    if scale not in scales.SCALES:
+    if scale is not None and scale not in scales.SCALES:
         raise unknown("scale", scale, scales.SCALES)
-    path = folder / f"{scale}.toml"
-    if not path.exists():
+    path = checkout() / "data" / "recorded" / f"{scale or 'queue'}.toml"
+    if scale is not None and not path.exists():
         raise UserError(f"scale {scale!r} has no queue of its own ({path}); leave --scale out, or name a queue with --queue")
     return path
 
@@ -94,11 +89,9 @@ def read(path: Path) -> list[Item]:
             raise UserError(f"{path}, entry {number} ({why}): {error}") from None
         for item in items:
             old = merged.get(item.spec, item)
-            evaluations, further = (
-                dict.fromkeys((*old.evaluations, *item.evaluations)),
-                dict.fromkeys((*old.further, *item.further)),
-            )
-            merged[item.spec] = Item(item.spec, tuple(evaluations), old.why, tuple(further), old.weights or item.weights)
+            evaluations = tuple(dict.fromkeys((*old.evaluations, *item.evaluations)))
+            further = tuple(dict.fromkeys((*old.further, *item.further)))
+            merged[item.spec] = Item(item.spec, evaluations, old.why, further, old.weights or item.weights)
     return list(merged.values())
 
 
@@ -114,20 +107,24 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     for name in ("why", "scale") if "section" in entry else ("why", "defences", "seeds"):
         if not entry.get(name):
             raise UserError(f"{name} is missing")
-    scale, listed = entry.get("scale"), [one for name in entry.get("evaluations", []) for one in _listed(name, lists)]
+    section, scale = entry.get("section"), entry.get("scale")
+    if scale is not None and scale not in scales.SCALES:
+        raise unknown("scale", scale, scales.SCALES)
+    listed = tuple(one for name in entry.get("evaluations", []) for one in _listed(name, lists))
     if scale is None and not listed:
         raise UserError("evaluations is missing: no section evaluates a run without a scale")
-    if "section" in entry:
-        pairs = registry.request(entry["section"], entry["scale"], seeds=entry.get("seeds")).pairs
-    else:
-        pairs = [(spec, tuple(listed)) for spec in _specs(entry)]
+    pairs = (
+        [(spec, listed) for spec in _specs(entry)]
+        if section is None
+        else registry.request(section, str(scale), seeds=entry.get("seeds")).pairs
+    )
     only_read = scale is not None and scales.SCALES[scale].only_read
     items = []
     for spec, evaluations in pairs:
         further: Further = {}
-        if scale is not None and (only_read or "section" not in entry):
-            of_sections, further = _of_sections(scale, spec.seed).get(spec, ((), {}))
-            evaluations += () if "section" in entry else tuple(of_sections)
+        if scale is not None and (only_read or section is None):
+            of_sections, further = _of_sections(scale, spec.seed).get(spec, ({}, {}))
+            evaluations += tuple(of_sections) if section is None else ()
         if only_read:  # the book computes no features
             further = {(store.FEATURES, spec.evaluation_of()): None, **further}
         resolved = dict.fromkeys(one.resolved_for(spec) for one in evaluations)
@@ -137,10 +134,8 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
 
 
 def _specs(entry: Mapping[str, Any]) -> list[Spec]:
-    """Return the runs of an entry that names defences, after checking its scale, its paper and the fields that it changes."""
+    """Return the runs of an entry that names defences, after checking its paper and the fields that it changes."""
     scale, paper, run = entry.get("scale"), entry.get("paper", ""), entry.get("run", {})
-    if scale is not None and scale not in scales.SCALES:
-        raise unknown("scale", scale, scales.SCALES)
     if paper and paper not in registry.PAPERS:
         raise unknown("paper", paper, registry.PAPERS)
     known = [name for name in Spec.__dataclass_fields__ if name not in ("defence", "seed")]
@@ -160,12 +155,11 @@ def _listed(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
     """Return the evaluations of a named list; `grid` multiplies one by the values of some options."""
     if name not in lists:
         raise unknown("list of evaluations", name, lists)
-    result: list[Evaluation] = []
+    result, known = list[Evaluation](), Evaluation.__dataclass_fields__
     for given in lists[name]:
         fields = {field: value for field, value in given.items() if field != "grid"}
         for field in fields:
-            if field not in Evaluation.__dataclass_fields__:
-                known = Evaluation.__dataclass_fields__
+            if field not in known:
                 raise UserError(f"in the list {name!r}: {unknown('field of an evaluation', field, known)}")
         result += Evaluation(**fields).grid(**given.get("grid", {}))
     return result
