@@ -6,7 +6,6 @@ from dataclasses import replace
 import mocks
 import numpy as np
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 
 from classwise import runs
@@ -99,31 +98,6 @@ def test_perturbed_images_have_their_target_class_as_label(data, usual, kind):
     assert 0.1 < float(change.max()) <= 0.2 + 1 / 255
 
 
-def test_an_interrupted_training_ends_with_the_same_weights(data, robust, ready, tmp_path, monkeypatch):
-    monkeypatch.setattr(rebuild, "BATCH", 25)
-    ready(robust.image_source)
-    train.train(robust)
-    expected, pictures = load_file(store.weights(robust)), runs.rebuilt(robust)
-    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "again"))
-    ready(robust.image_source)
-
-    def stopped(phase, done, total):
-        if phase == "train" and done == 1:
-            raise KeyboardInterrupt
-
-    interrupted(robust, monkeypatch)  # between two batches of images
-    assert (store.run_folder(robust) / rebuild.PART).exists()
-    batches = counted(monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        train.train(robust, stopped)  # between two epochs
-    train.train(robust)
-    assert len(batches) == 2  # of three: nothing is made again
-    weights = load_file(store.weights(robust))
-    assert all(torch.equal(weights[name], value) for name, value in expected.items())
-    assert np.array_equal(runs.rebuilt(robust).pixels, pictures.pixels)
-    assert not (store.run_folder(robust) / rebuild.PART).exists()
-
-
 def counted(monkeypatch):
     """Return a list with a member for each batch of images that is made from now on."""
     made, batches = rebuild._made, []
@@ -164,6 +138,7 @@ def test_only_what_was_made_of_the_same_images_by_the_same_settings_is_continued
     batches = counted(monkeypatch)
     train.train(robust)
     assert len(batches) == (2 if changed == "nothing" else 3)
+    assert not (store.run_folder(robust) / rebuild.PART).exists()
 
 
 def test_pictures_of_other_images_are_replaced(data, robust, ready):
@@ -204,16 +179,10 @@ def test_rebuilding_is_in_the_estimate_of_the_cost(usual, robust):
     assert more - flops.training(replace(usual, train_per_class=12)).operations == pytest.approx(2 * per_image)
 
 
-def recorded(items, folder):
-    lines = []
-    failed = recorder.record(items, folder, Budget(300, time.monotonic()), say=lines.append)
-    assert failed == []
-    return lines
-
-
 def test_recording_trains_the_source_first_and_packs_the_pictures(data, robust, tmp_path, monkeypatch):
     evaluation = Evaluation().resolved_for(robust)
-    lines = recorded([Item(robust, (evaluation,), "a test")], tmp_path / "out")
+    lines, budget = [], Budget(300, time.monotonic())
+    assert recorder.record([Item(robust, (evaluation,), "a test")], tmp_path / "out", budget, say=lines.append) == []
     trained = [line for line in lines if line.startswith("trained")]
     assert robust.image_source.name in trained[0]
     assert robust.name in trained[1]

@@ -21,7 +21,25 @@ from classwise.runs.recorded import recorded_part
 
 SECTION, SCALE = "tian2021/4-1-class-bias", "laptop"
 CLEAN, PGD = Evaluation(), Evaluation(attack="pgd-20")
-NAMES = tuple("abcdefghij")
+
+
+def recorded(request, *defences, seeds=(0, 1, 2)):
+    """Record the runs of a request, or those of some defences and seeds, and return them."""
+    specs = [spec for spec in request.specs if spec.defence in (defences or (spec.defence,)) and spec.seed in seeds]
+    for spec in specs:
+        record(spec, *request.evaluations_of(spec))
+    return specs
+
+
+def judged(section=SECTION):
+    """Return the verdicts on the claims of a section, by claim."""
+    return {one.claim.name: one for one in runs.verdicts(SCALE, [], [section])}
+
+
+@pytest.fixture
+def request_(data):
+    """The request of a section with three seeds of three defences, each clean and under PGD."""
+    return registry.request(SECTION, SCALE)
 
 
 def test_nothing_recorded_is_an_error_that_names_the_command_and_other_scales_are_left_as_they_are(data):
@@ -60,73 +78,54 @@ def test_parts_that_are_not_recorded_say_so(data):
         part.parts["again"]
 
 
-def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(data):
-    request = registry.request(SECTION, SCALE)
-    (spec,) = [spec for spec in request.specs if (spec.defence, spec.seed) == ("pgd-at", 0)]
-    record(spec, CLEAN, PGD)
-    judged = {verdict.claim.name: verdict for verdict in runs.verdicts(SCALE, [], [SECTION])}
-    gap = judged["gap"]
+def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(request_):
+    recorded(request_, "pgd-at", seeds=[0])
+    gap, wider = (judged()[name] for name in ("gap", "wider-than-standard"))
     assert gap.verdict in ("holds", "fails", "open")
     assert gap.words.endswith("(CIFAR-10, scale laptop, one run)")
-    assert judged["wider-than-standard"].verdict == "not tested"
-    assert judged["wider-than-standard"].reason == "no results on CIFAR-10 for standard"
+    assert (wider.verdict, wider.reason) == ("not tested", "no results on CIFAR-10 for standard")
 
 
 def test_a_claim_on_runs_that_a_scale_has_not_says_so_where_the_plain_outcomes_are_recorded(data):
     section = "entropy2022/1-robust-fairness"
     for spec in registry.request(section, SCALE).specs:
         record(spec, CLEAN, PGD)
-    judged = {verdict.claim.name: verdict for verdict in runs.verdicts(SCALE, [], [section])}
-    assert judged["higher-similarity-at-equal-accuracy"].reason == "this scale has no runs for it"
-    assert any(verdict.reason != "this scale has no runs for it" for verdict in judged.values())
+    reasons = {name: one.reason for name, one in judged(section).items()}
+    assert reasons.pop("higher-similarity-at-equal-accuracy") == "this scale has no runs for it"
+    assert set(reasons.values()) != {"this scale has no runs for it"}
 
 
-def test_verdicts_are_computed_again_only_if_results_change(data, monkeypatch):
+def test_verdicts_are_computed_again_only_if_results_change(request_, data, monkeypatch):
     """And the code that they depend on is read before."""
-    request, steps, computed, code = registry.request(SECTION, SCALE), [], registry.judge, judge._code
+    steps, computed, code = [], registry.judge, judge._code
     monkeypatch.setattr(judge, "_code", lambda: steps.append("code") or code())
     monkeypatch.setattr(registry, "judge", lambda *given, **more: steps.append("judge") or computed(*given, **more))
-    base, standard = (
-        next(spec for spec in request.specs if (spec.defence, spec.seed) == (name, 0)) for name in ("pgd-at", "standard")
-    )
-    record(base, CLEAN, PGD)
-    first, second = (runs.verdicts(SCALE, [], [SECTION]) for _ in range(2))
-    assert [str(verdict) for verdict in first] == [str(verdict) for verdict in second]
+    recorded(request_, "pgd-at", seeds=[0])
+    assert [str(verdict) for verdict in judged().values()] == [str(verdict) for verdict in judged().values()]
     assert steps.count("judge") == 1
     assert steps.index("code") < steps.index("judge")
-    record(standard, CLEAN, PGD)
-    assert {one.claim.name for one in runs.verdicts(SCALE, [], [SECTION]) if one.verdict != "not tested"} >= {
-        "wider-than-standard"
-    }
+    recorded(request_, "standard", seeds=[0])
+    assert judged()["wider-than-standard"].verdict != "not tested"
     assert steps.count("judge") == 2
     (kept,) = (data / "verdicts").glob("*.json")
     kept.write_text("damaged")
-    runs.verdicts(SCALE, [], [SECTION])
+    judged()
     assert steps.count("judge") == 3
 
 
-def recorded_pair():
-    """Record one network of two defences, and return what the test section has of it."""
-    for spec in registry.request(SECTION, SCALE).specs:
-        if spec.defence in ("pgd-at", "standard") and spec.seed == 0:
-            record(spec, CLEAN, PGD)
-
-
-def test_verdicts_that_results_changed_under_are_not_kept(data, monkeypatch):
-    recorded_pair()
+def test_verdicts_that_results_changed_under_are_not_kept(request_, data, monkeypatch):
+    recorded(request_, "pgd-at", "standard", seeds=[0])
     computed = registry.judge
 
     def slowly(*given, **more):
         verdicts = computed(*given, **more)
-        recorded_pair()  # recorded again while the verdicts are computed
+        recorded(request_, "pgd-at", seeds=[0])  # recorded again while the verdicts are computed
         return verdicts
 
-    monkeypatch.setattr(registry, "judge", slowly)
-    runs.verdicts(SCALE, [], [SECTION])
-    assert not list((data / "verdicts").glob("*.json"))
-    monkeypatch.setattr(registry, "judge", computed)
-    runs.verdicts(SCALE, [], [SECTION])
-    assert len(list((data / "verdicts").glob("*.json"))) == 1
+    for function, kept in ((slowly, 0), (computed, 1)):
+        monkeypatch.setattr(registry, "judge", function)
+        judged()
+        assert len(list((data / "verdicts").glob("*.json"))) == kept
 
 
 def test_verdicts_depend_on_all_code_but_that_of_the_book_and_on_the_versions_of_libraries(tmp_path, monkeypatch):
@@ -144,8 +143,8 @@ def test_verdicts_depend_on_all_code_but_that_of_the_book_and_on_the_versions_of
     assert judge._code.__wrapped__() != first
 
 
-def test_verdicts_are_computed_where_nothing_can_be_written(data, monkeypatch):
-    recorded_pair()
+def test_verdicts_are_computed_where_nothing_can_be_written(request_, data, monkeypatch):
+    recorded(request_, "pgd-at", "standard", seeds=[0])
 
     def refuse(*given, **more):
         raise OSError(errno.EROFS, "Read-only file system")
@@ -153,32 +152,28 @@ def test_verdicts_are_computed_where_nothing_can_be_written(data, monkeypatch):
     with monkeypatch.context() as only:
         only.setattr(judge, "FileLock", refuse)
         only.setattr(judge, "write", refuse)
-        first = runs.verdicts(SCALE, [], [SECTION])
-    assert {verdict.verdict for verdict in first} & {"holds", "fails", "open"}
+        first = judged()
+    assert {verdict.verdict for verdict in first.values()} & {"holds", "fails", "open"}
     shutil.rmtree(data / "verdicts")
     (data / "verdicts").write_text("a file, where no folder can be made")
-    assert [str(verdict) for verdict in runs.verdicts(SCALE, [], [SECTION])] == [str(verdict) for verdict in first]
+    assert {name: str(one) for name, one in judged().items()} == {name: str(one) for name, one in first.items()}
 
 
-def test_a_page_says_what_was_trained_and_how_long_the_recording_took(data):
-    request = registry.request(SECTION, SCALE)
-    record(request.specs[0], CLEAN, PGD)
-    part = runs.available(request)
+def test_a_page_says_what_was_trained_and_how_long_the_recording_took(request_):
+    record(request_.specs[0], CLEAN, PGD)
+    part = runs.available(request_)
     assert runs.training(part.specs) == "One run of each defence: ResNet-10 of width 24, 13 epochs, radius 8/255."
-    assert runs.training(request.specs).startswith("3 runs of each defence")
-    trades = next(spec for spec in request.specs if spec.defence == "trades")
-    several = [spec for spec in request.specs if spec.defence == "pgd-at"]
-    assert runs.training([*several, trades]).startswith("1 to 3 runs of each defence: ResNet-10")
+    assert runs.training(request_.specs).startswith("3 runs of each defence")
+    several = [spec for spec in request_.specs if spec.defence == "pgd-at" or (spec.defence, spec.seed) == ("trades", 0)]
+    assert runs.training(several).startswith("1 to 3 runs of each defence: ResNet-10")
     assert runs.training(()) == ""
     hours = float(store.Key(part.specs[0]).read()["seconds"].sum()) / 3600
     assert runs.recording(part).startswith("Recorded: 1 run (a CPU, commit ")
     assert runs.recording(part).endswith(f", {hours:.1f} hours of training), without the evaluations.")
-    assert runs.recording(replace(request, specs=request.specs[1:])) == ""
+    assert runs.recording(replace(request_, specs=request_.specs[1:])) == ""
     more = registry.request("tian2021/6-1-training-adjustment", SCALE)
-    again = more.parts["again"]
-    for spec in again.specs:
-        record(spec, *again.evaluations)
-    assert runs.recording(recorded_part(more)).startswith(f"Recorded: {len(again.specs)} runs (")
+    again = recorded(more.parts["again"])
+    assert runs.recording(recorded_part(more)).startswith(f"Recorded: {len(again)} runs (")
 
 
 def test_a_part_has_the_runs_that_are_there_and_variants_count_together(data):
@@ -198,14 +193,11 @@ def test_a_part_has_the_runs_that_are_there_and_variants_count_together(data):
 
 def test_two_methods_are_compared_before_all_of_a_table_are_recorded(data):
     section = "wei2023/5-2-robustness-and-fairness"
-    request = registry.request(section, SCALE)
-    for spec in request.specs:
-        if spec.defence in ("trades", "frl-rmrw"):
-            record(spec, *request.evaluations_of(spec))
-    judged = {one.claim.name: one for one in runs.verdicts(SCALE, [], [section])}
-    assert judged["frl-costs-overall"].verdict in ("holds", "fails", "open")
-    assert judged["cfa-worst"].reason.startswith("no results on CIFAR-10 for AT")
-    assert judged["frl-costs-overall-best"].reason.startswith("no complete results on CIFAR-10 for pgd-at, at-ccm")
+    recorded(registry.request(section, SCALE), "trades", "frl-rmrw")
+    verdicts = judged(section)
+    assert verdicts["frl-costs-overall"].verdict in ("holds", "fails", "open")
+    assert verdicts["cfa-worst"].reason.startswith("no results on CIFAR-10 for AT")
+    assert verdicts["frl-costs-overall-best"].reason.startswith("no complete results on CIFAR-10 for pgd-at, at-ccm")
 
 
 def test_what_is_compared_has_the_same_seeds_whatever_is_recorded(data):
@@ -221,10 +213,8 @@ def test_what_is_compared_has_the_same_seeds_whatever_is_recorded(data):
 def test_a_network_that_an_arrangement_selects_is_recorded_or_its_claims_are_not_tested(data, monkeypatch):
     section = "benz2020/3-1-networks-and-optimisers"
     request = registry.request(section, SCALE)
-    for spec in request.specs:
-        if spec.defence == "standard":
-            record(spec, *request.evaluations_of(spec))
-    assert {one.verdict for one in runs.verdicts(SCALE, [], [section])} == {"not tested"}
+    recorded(request, "standard")
+    assert {one.verdict for one in judged(section).values()} == {"not tested"}
     for spec, evaluations in request.pairs:
         record(spec, *evaluations)
     arranged = {"all": Arranged(lambda plain: plain.sel(defence=["another"]), ("",))}
@@ -233,10 +223,8 @@ def test_a_network_that_an_arrangement_selects_is_recorded_or_its_claims_are_not
         runs.claim_inputs(section, request)
 
 
-def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_left_out(data, monkeypatch):
-    request = registry.request(SECTION, SCALE)
-    for spec in request.specs:
-        record(spec, CLEAN, PGD)
+def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_left_out(request_, monkeypatch):
+    recorded(request_)
     monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], seeds=()))
     both = runs.verdicts("short", None, [SECTION])
     names = [claim.name for claim in registry.claims_of(SECTION)]
@@ -259,7 +247,7 @@ def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_lef
 
 
 def test_a_selection_names_what_is_not_recorded():
-    data = mocks.dataset("outcomes 1", NAMES, {"clean": 0.9}, seed=0).expand_dims(attack=["clean", "pgd-20"])
+    data = mocks.dataset("outcomes 1").expand_dims(attack=["clean", "pgd-20"])
     assert list(runs.select(data, attack=["pgd-20"]).attack.values) == ["pgd-20"]
     with pytest.raises(NotRecorded, match="results of attack cw, square are not recorded"):
         runs.select(data, attack=["cw", "clean", "square"])
@@ -267,14 +255,10 @@ def test_a_selection_names_what_is_not_recorded():
         runs.select(data, precision=["bfloat16"])
 
 
-def test_a_claim_uses_the_seeds_that_all_of_its_defences_have(data):
-    request = registry.request(SECTION, SCALE)
-    for spec in request.specs:
-        if spec.defence == "pgd-at" or spec.seed == 0:
-            record(spec, CLEAN, PGD)
-    judged = {verdict.claim.name: verdict for verdict in runs.verdicts(SCALE, [], [SECTION])}
-    assert judged["gap"].seeds == 3
-    assert judged["wider-than-standard"].seeds == 1
+def test_a_claim_uses_the_seeds_that_all_of_its_defences_have(request_):
+    recorded(request_, seeds=[0])
+    recorded(request_, "pgd-at")
+    assert [judged()[name].seeds for name in ("gap", "wider-than-standard")] == [3, 1]
 
 
 def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
@@ -291,8 +275,7 @@ def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
     )
     monkeypatch.setitem(registry.SECTIONS, SECTION, made)
     request = registry.request(SECTION, SCALE)
-    for spec in request.specs:
-        record(spec, CLEAN, PGD)
+    recorded(request)
     record(request.parts["other"].specs[0], CLEAN)
     alone = runs.claim_inputs(SECTION, runs.available(request))
     assert list(alone) == ["alone", "either"]
@@ -309,23 +292,18 @@ def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
 def test_calibrated_outcomes_hold_what_each_class_was_trained_with(data, monkeypatch):
     made = Section(title="", defences=("pgd-at",), evaluations=(CLEAN, PGD), calibrated=True)
     monkeypatch.setitem(registry.SECTIONS, SECTION, replace(made, arrange={"": Arranged(lambda own: own, ("",))}))
-    request = registry.request(SECTION, SCALE)
-    for spec in request.specs:
-        record(spec, CLEAN, PGD)
-    found = runs.claim_inputs(SECTION, runs.available(request))[""]
+    specs = recorded(registry.request(SECTION, SCALE))
+    found = runs.claim_inputs(SECTION, runs.available(registry.request(SECTION, SCALE)))[""]
     assert found.radius.dims == ("defence", "seed", "predicted")
-    expected = runs.history(request.specs).radius
-    assert np.allclose(
-        found.radius * found.uniform_radius, (expected / expected.isel(epoch=0)).isel(epoch=-1) * found.uniform_radius
-    )
+    radius = runs.history(specs).radius
+    assert np.allclose(found.radius * found.uniform_radius, radius[..., -1, :] / radius[..., 0, :] * found.uniform_radius)
 
 
-def test_a_run_that_lacks_an_evaluation_does_not_take_it_from_the_others(data):
-    request = registry.request(SECTION, SCALE)
-    first, second = (next(s for s in request.specs if (s.defence, s.seed) == ("pgd-at", seed)) for seed in (0, 1))
+def test_a_run_that_lacks_an_evaluation_does_not_take_it_from_the_others(request_):
+    first, second = (spec for spec in request_.specs if spec.defence == "pgd-at" and spec.seed < 2)
     record(first, CLEAN, PGD)
     record(second, CLEAN)
-    part = runs.available(request)
+    part = runs.available(request_)
     assert part.specs == (first,)
     assert [one.attack for one in part.evaluations] == ["clean", "pgd-20"]
     more = registry.request("tian2021/4-3-attacks-and-defences", SCALE)

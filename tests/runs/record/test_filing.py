@@ -29,9 +29,8 @@ from classwise.runs.record.queue import Item
 from classwise.runs.schedule import pool
 
 CLEAN, PGD = Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2})
-
-
 FURTHER = ((store.FEATURES, CLEAN), (store.EXAMPLES, PGD), (store.TRACE, PGD))
+ALL = ["nothing is left: all 1 runs of the queue are recorded or packed"]
 
 
 def item(spec, *evaluations, further=(), weights=False):
@@ -63,9 +62,7 @@ def packed(filed, tmp_path):
 
 def files(folder):
     """Return the files of a folder apart from locks."""
-    return sorted(
-        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock")
-    )
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock")}
 
 
 # Weights in archives.
@@ -106,21 +103,15 @@ def test_weights_of_each_evaluated_checkpoint_come_along(data, small, ready, tmp
 def test_new_results_of_a_recorded_network_are_filed_beside_it(data, filed):
     before = files(store.recorded(filed))
     lines = record([item(filed, CLEAN, PGD, further=FURTHER)])
-    assert [line.split(" at ")[0].split(" pgd")[0] for line in lines[:4]] == [
-        "stored features of",
-        "stored examples of",
-        "traced",
-        "evaluated",
-    ]
-    added = set(files(store.recorded(filed))) - set(before)
+    done = [line.split(" at ")[0].split(" pgd")[0] for line in lines[:4]]
+    assert done == ["stored features of", "stored examples of", "traced", "evaluated"]
+    added = files(store.recorded(filed)) - before
     assert {name.split("/")[0] for name in added} == {"outcomes", "examples", "courses", "features-2"}
     assert len(added) == 4
     sums = json.loads((store.recorded(filed) / store.CHECKSUMS).read_text())
     assert added <= set(sums)
     assert not (data / "runs" / "digits").exists()
-    assert record([item(filed, CLEAN, PGD, further=FURTHER)]) == [
-        "nothing is left: all 1 runs of the queue are recorded or packed"
-    ]
+    assert record([item(filed, CLEAN, PGD, further=FURTHER)]) == ALL
     # What a page asks for is read, and is what a training here would have found.
     found = runs.outcomes([filed], [PGD])
     assert found.attrs["recorded"] == "all"
@@ -136,20 +127,18 @@ def test_a_run_evaluates_a_recorded_network_without_training_it(data, filed):
 
 
 def test_pages_compute_nothing_for_a_recorded_network(data, filed, monkeypatch):
-    name = PGD.resolved_for(filed).name
-    with pytest.raises(
-        NotRecorded, match=rf"outcomes of {filed.name} \(digits\) under {name} are not recorded; `classwise record`"
-    ):
-        runs.outcomes([filed], [CLEAN, PGD])
-    with pytest.raises(NotRecorded, match="examples of"):
-        runs.examples(filed, PGD)
-    with pytest.raises(NotRecorded, match="features of"):
-        runs.features(filed)
-    with pytest.raises(NotRecorded, match="traces of"):
-        artifacts.get(store.Key(filed, store.TRACE, PGD))
+    under = f"under {PGD.resolved_for(filed).name} are not recorded; `classwise record`"
+    for says, get in {
+        rf"outcomes of {filed.name} \(digits\) {under}": lambda: runs.outcomes([filed], [CLEAN, PGD]),
+        "examples of": lambda: runs.examples(filed, PGD),
+        "features of": lambda: runs.features(filed),
+        "traces of": lambda: artifacts.get(store.Key(filed, store.TRACE, PGD)),
+    }.items():
+        with pytest.raises(NotRecorded, match=says):
+            get()
     assert runs.example_sets([filed], PGD) == {}
     assert runs.traces([(filed, [PGD])]) is None
-    assert files(data / "recorded") == [f"{filed.relative_path}/{name}" for name in files(store.recorded(filed))]
+    assert files(data / "recorded") == {f"{filed.relative_path}/{name}" for name in files(store.recorded(filed))}
     assert not list((data / "runs").glob("*/*/*"))
     monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], only_read=True))
     monkeypatch.setattr(registry, "scale_of", lambda spec: "quick")
@@ -171,11 +160,9 @@ def test_a_run_filed_without_weights_is_not_trained_again(data, small, done):
     record([asked])
     assert not list(store.recorded(small).glob("*.safetensors"))
     shutil.rmtree(data / "runs")
-    assert record([asked]) == ["nothing is left: all 1 runs of the queue are recorded or packed"]
-    lacking = (
-        "nothing is left: 0 runs of the queue are recorded or packed; 1 recorded without weights and without all evaluations"
-    )
-    assert record([item(small, CLEAN, PGD)]) == [lacking]
+    assert record([asked]) == ALL
+    lacking = "0 runs of the queue are recorded or packed; 1 recorded without weights and without all evaluations"
+    assert record([item(small, CLEAN, PGD)]) == [f"nothing is left: {lacking}"]
     assert not list((data / "runs").glob("*/*/*"))
 
 
@@ -183,10 +170,8 @@ def test_logits_are_filed_where_pages_read_them(data, small, done):
     asked = item(small, CLEAN, PGD, replace(CLEAN, eps="0.1"), Evaluation(attack="pgd-20@tian2021-a1"))
     record([asked])
     for evaluation, kept in zip(asked.evaluations, (True, False, False, True), strict=True):
-        folders = store.run_folder(small), store.recorded(small)
-        computed, filed = (
-            results.load(folder / store.Key(small, store.OUTCOMES, evaluation).name, store.OUTCOMES) for folder in folders
-        )
+        name, folders = store.Key(small, store.OUTCOMES, evaluation).name, (store.run_folder(small), store.recorded(small))
+        computed, filed = (results.load(folder / name, store.OUTCOMES) for folder in folders)
         assert filed.drop_vars("logits").identical(computed.drop_vars("logits"))
         assert filed.identical(computed) == kept
         assert bool(filed.logits.isnull().all()) != kept
@@ -203,7 +188,7 @@ def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later
     assert said.index(average.name) < said.index(last.name)
     shutil.rmtree(data / "runs")
     (store.recorded(spec) / store.Key(spec, store.OUTCOMES, average).name).unlink()
-    assert record([asked]) == ["nothing is left: all 1 runs of the queue are recorded or packed"]
+    assert record([asked]) == ALL
 
 
 def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, small, monkeypatch):
@@ -226,7 +211,7 @@ def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, sm
     assert transferred.evaluations[1].substitute
     source = replace(small, defence="pgd-at", attack=None, attack_options={})
     store.refuse(source, "a reason", "cpu", 1)
-    assert record([transferred]) == ["nothing is left: all 1 runs of the queue are recorded or packed"]
+    assert record([transferred]) == ALL
     asked = SimpleNamespace(pairs=2 * [(one.spec, one.evaluations) for one in items])  # as of a page with two parts
     monkeypatch.setattr(registry, "request", lambda section, scale: asked)
     text = describe.recorded_runs("tian2021/4-1-class-bias")
@@ -239,14 +224,15 @@ def test_runs_whose_images_are_not_here_are_named_and_skipped(data, small, done,
     lines = record([item(absent, CLEAN), item(small, CLEAN)])
     assert lines[0].startswith(f"1 runs on {absent.dataset} are skipped: ")
     assert lines[-1].endswith("1 runs of the queue are recorded or packed; 1 skipped")
-    out = Console(file=io.StringIO(), width=300)
-    recorder.forecast([item(absent, CLEAN), item(replace(small, seed=2), CLEAN, PGD)], out)
-    said = out.file.getvalue()
-    assert "are skipped" in said
-    for some, last in (([item(absent, CLEAN)], "are skipped"), ([item(small, CLEAN)], "everything is there")):
+    other = item(replace(small, seed=2), CLEAN, PGD)
+    for some, says in {
+        (item(absent, CLEAN), other): r"(?s)are skipped.*a test +1 +1 +2 ",
+        (item(absent, CLEAN),): "are skipped",
+        (item(small, CLEAN),): "everything is there",
+    }.items():
         out = Console(file=io.StringIO(), width=300)
         recorder.forecast(some, out)
-        assert last in out.file.getvalue()
+        assert re.search(says, out.file.getvalue())
     entry = '[[entry]]\nwhy = "w"\ndefences = ["pgd-at"]\nseeds = [0]\nevaluations = ["few"]\n'
     entry += 'run = {{ dataset = "{}", eps = "0.2" }}\n'
     text = '[evaluations]\nfew = [{ attack = "clean" }]\n' + entry.format(absent.dataset) + entry.format("digits")
@@ -255,7 +241,6 @@ def test_runs_whose_images_are_not_here_are_named_and_skipped(data, small, done,
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 0, result.output
     assert f"1 runs on {absent.dataset} are skipped" in result.output
-    assert re.search(r"a test +1 +1 +2 ", said)
 
 
 # Damage.
@@ -274,12 +259,10 @@ def test_damaged_recorded_weights_are_refused_by_name_and_the_rest_is_read(data,
     assert archive.unpack(packed) == ([filed.relative_path], [])
     assert networks.network_of(filed) is not None
     checksums = store.recorded(filed) / store.CHECKSUMS
-    checksums.write_text("{")
-    with pytest.raises(Damaged, match=r"checksums\.json of the recorded run .* cannot be read"):
-        networks.network_of(filed)
-    checksums.unlink()
-    with pytest.raises(Damaged, match=r"checksums\.json of the recorded run .* is missing"):
-        networks.network_of(filed)
+    for spoil in (lambda: checksums.write_text("{"), checksums.unlink):
+        spoil()
+        with pytest.raises(Damaged, match=r"checksums\.json of the recorded run .* is missing or cannot be read"):
+            networks.network_of(filed)
     assert archive.unpack(packed) == ([filed.relative_path], [])
     assert networks.network_of(filed) is not None
 
