@@ -1,7 +1,7 @@
 """The gate of the claims: what each of them says and tests, and its verdicts on answers made by hand, stay as they are.
 
 The answers are the EXTREMES and CASES of the tests of the papers: for each claim, some on which it holds and others on which it
-fails. golden/answers.json holds a line for each claim, by section and name. `python -m tests.test_answers` writes it again: do
+fails. REFUSED are answers on which a claim cannot be measured, each with what the error says. golden/answers.json holds a line for each claim, by section and name. `python -m tests.test_answers` writes it again: do
 that when a claim or a statistic changes on purpose, and say why in the commit.
 """
 
@@ -23,12 +23,12 @@ sys.path += [str(TESTS)] * (str(TESTS) not in sys.path)
 import claim_answers  # noqa: E402
 
 from classwise.papers import registry  # noqa: E402
-from classwise.papers.claims import Claim, Verdict  # noqa: E402
+from classwise.papers.claims import Claim, MeasurementError, Verdict  # noqa: E402
 
 GOLDEN = TESTS / "golden" / "answers.json"
 KNOWN = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
 NAMES = ("EXTREMES", "CASES")
-FIELDS = ("where", "statement", "low", "high", "unit", "data", "dims", "theirs")
+FIELDS = ("where", "statement", "low", "high", "unit", "data", "dims", "datasets", "theirs")
 NUMBERS = ("verdict", "effect", "low", "high", "p")
 
 
@@ -45,24 +45,33 @@ def loaded(path: Path) -> ModuleType:
 
 
 @cache
+def modules() -> list[ModuleType]:
+    """Return the modules of tests that hold answers."""
+    paths = sorted((TESTS / "papers").glob("*/test_*.py"))
+    return [loaded(path) for path in paths if any(f"\n{name} = " in path.read_text() for name in NAMES)]
+
+
+@cache
 def made() -> dict[str, tuple[ModuleType, list[tuple[str, Any]]]]:
     """Return by the name of a claim the module that judges its answers, and these with the verdict that they are made for."""
     result = {}
-    for path in sorted((TESTS / "papers").glob("*/test_*.py")):
-        if any(f"\n{name} = " in path.read_text() for name in NAMES):
-            module = loaded(path)
-            several = {claim: ([one], [other]) for claim, (one, other) in getattr(module, "CASES", {}).items()}
-            for claim, both in {**several, **getattr(module, "EXTREMES", {})}.items():
-                pairs = zip(("holds", "fails"), both, strict=True)
-                result[claim] = module, [(verdict, data) for verdict, some in pairs for data in some]
+    for module in modules():
+        several = {claim: ([one], [other]) for claim, (one, other) in getattr(module, "CASES", {}).items()}
+        for claim, both in {**several, **getattr(module, "EXTREMES", {})}.items():
+            pairs = zip(("holds", "fails"), both, strict=True)
+            result[claim] = module, [(verdict, data) for verdict, some in pairs for data in some]
     return result
 
 
+def judged(module: ModuleType, name: str, data: Any) -> Verdict:
+    """Return the verdict of a claim on answers, judged as their module says."""
+    return getattr(module, "judged", claim_answers.judged)(name, data)
+
+
 def verdicts_on(claim: Claim) -> list[Verdict]:
-    """Return the verdicts of a claim on its answers, judged as its module says."""
+    """Return the verdicts of a claim on its answers."""
     module, some = made()[claim.name]
-    judged = getattr(module, "judged", claim_answers.judged)
-    return [judged(claim.name, data) for _, data in some]
+    return [judged(module, claim.name, data) for _, data in some]
 
 
 def key(claim: Claim) -> str:
@@ -127,6 +136,15 @@ def test_each_claim_holds_or_fails_as_it_must_by_the_same_numbers(claim):
     assert not lines, "\n".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "data", "words"),
+    [pytest.param(module, *one, id=f"{one[0]}: {one[2]}") for module in modules() for one in getattr(module, "REFUSED", ())],
+)
+def test_what_cannot_be_measured_on_answers_is_an_error_that_says_why(module, name, data, words):
+    with pytest.raises(MeasurementError, match=words):
+        judged(module, name, data)
+
+
 @pytest.mark.parametrize("section", registry.THEOREMS)
 def test_theorems_hold_by_the_same_numbers(section):
     for verdict in registry.THEOREMS[section]():
@@ -138,9 +156,7 @@ def written() -> str:
     theorems = {one.claim.name: [row(one)] for judged in registry.THEOREMS.values() for one in judged()}
     lines = []
     for claim in registry.CLAIMS:
-        rows = theorems.get(claim.name) or [
-            row(made()[claim.name][0].judged(claim.name, data)) for _, data in made()[claim.name][1]
-        ]
+        rows = theorems.get(claim.name) or list(map(row, verdicts_on(claim)))
         lines.append(f"{json.dumps(key(claim))}: {json.dumps(described(claim) | {'answers': rows}, ensure_ascii=False)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

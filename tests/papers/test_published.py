@@ -184,6 +184,23 @@ def test_rates_become_counts_that_give_them_back():
     assert (metrics.images(count) == 1000).all()
 
 
+def test_our_results_stand_next_to_those_of_the_tables_setting_by_setting():
+    first, heated = (tables.TABLES.load(number) for number in (1, 3))
+    table = published.compared_with_published(published.counts(first.accuracy.sel(defence=["trades"])), first)
+    assert len(table) == 20
+    same = table.xs("trades", level="defence")
+    for name in ("worst", "best", "MCD", "cat"):
+        assert np.allclose(same[f"{name}, ours"].astype(float), same[f"{name}, theirs"].astype(float), atol=0.11), name
+    assert (table.xs("mart", level="defence")["all, ours"] == "").all()
+    digits = {"defence": ["a"], "inverse": ["2"], "label": ["0", "1"]}
+    count = published.counts(xr.DataArray([[[60.0, 70]]], digits, tuple(digits)))
+    other = published.compared_with_published(
+        count, heated.assign_coords(inverse=heated.inverse.astype(str)), over=("defence", "inverse")
+    )
+    assert len(other) == 5
+    assert "cat, ours" not in other
+
+
 def test_superclasses():
     assert tables.superclasses("cifar10")["transportation"] == ["airplane", "automobile", "ship", "truck"]
     assert {name for group in tables.superclasses("cifar10").values() for name in group} == set(class_names("cifar10"))

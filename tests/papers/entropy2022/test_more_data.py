@@ -36,14 +36,6 @@ EXTREMES = {
 }
 
 
-def test_claims_about_withdrawn_images_are_tested_on_no_dataset():
-    found = registry.judge(more_data.NAME, trained(*BETTER), dataset="cifar10", strict=False)
-    reasons = {verdict.claim.name: verdict.reason for verdict in found}
-    assert reasons.pop("normalisation") == ""
-    assert len(reasons) == 2
-    assert all("pseudo-labelled images of these trainings were withdrawn" in reason for reason in reasons.values())
-
-
 def test_points_are_those_that_the_new_normalisation_adds():
     count = bootstrap.sums(trained((80, 40), (95, 60)).expand_dims(seed=[0]), {})["count"].isel(defence=0, drop=True)
     for images_of in ("all classes", "the worst class"):

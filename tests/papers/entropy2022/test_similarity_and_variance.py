@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import judged, outcomes_with, with_features
+from claim_answers import outcomes_with, with_features
 
 from classwise.core.errors import NotRecorded
-from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity, similarity_and_variance
 from classwise.papers.entropy2022.similarity_and_variance import AT, LAMBDAS, SMOOTHED, TRADES
 from classwise.stats import features
@@ -73,12 +72,10 @@ EXTREMES = {name: ([AS_PUBLISHED], [OPPOSITE]) for name in NAMES}
 EXTREMES["similarity-rises-with-lambda"][0].append(swept((0.2, 0.4, 0.3, 0.1), (0.3,) * 4))
 EXTREMES["variance-falls-with-lambda"][1].append(swept((0.3,) * 4, (0.3, 0.4, 0.4, 0.1)))
 
-
-def test_a_claim_without_features_or_without_a_network_says_so():
-    with pytest.raises(MeasurementError, match="needs features of"):
-        judged("trades-lower-variance", AS_PUBLISHED.drop_vars(["total", "square", "images", "block_of"]))
-    with pytest.raises(MeasurementError, match="trades-smoothed"):
-        judged("entropy-similarity-trades", AS_PUBLISHED.sel(defence=[AT, ME]))
+REFUSED = [
+    ("trades-lower-variance", AS_PUBLISHED.drop_vars(["total", "square", "images", "block_of"]), "needs features of"),
+    ("entropy-similarity-trades", AS_PUBLISHED.sel(defence=[AT, ME]), "trades-smoothed"),
+]
 
 
 def test_networks_are_joined_with_their_features_and_what_is_missing_is_left_out():

@@ -5,8 +5,14 @@ import pytest
 import xarray as xr
 from drawing import legend_fields, reacting_legends
 
+from classwise.charts import style
 from classwise.core.errors import NotRecorded
 from classwise.papers.tian2021 import trace_explorer
+
+
+@pytest.fixture(autouse=True)
+def _setup():
+    style.setup()
 
 
 def course(truth, ends, inverse):
