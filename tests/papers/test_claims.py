@@ -13,7 +13,7 @@ from classwise.papers import claims, judging, measures, published, registry
 from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import Bootstrap
 from classwise.papers.tian2021 import attacks_and_defences
-from classwise.stats import aggregate, bootstrap, combine, intervals, metrics
+from classwise.stats import aggregate, bootstrap, intervals, metrics
 
 DIGITS = list("0123456789")
 
@@ -41,6 +41,12 @@ def outcomes(rates, *, images=100, seeds=2, labels=DIGITS, folds=True, noise=Non
     coords = {"defence": defences, "seed": np.arange(seeds), "attack": attacks, "image": np.arange(number), "predicted": labels}
     data = {"truth": (dims, whole), "answer": (dims, np.where(there, answer, -1)), "flipped": (dims, there & (answer != truth))}
     return xr.Dataset(data, coords, {"dataset": "digits", "scale": "quick"})
+
+
+def apart(rates, seed=0, other=1, **how):
+    """Return outcomes of the defences "a" and "b" in which an image has a luck of its own for each."""
+    parts = [outcomes(rates, seed=one, **how).sel(defence=[name]) for name, one in (("a", seed), ("b", other))]
+    return xr.concat(parts, "defence")
 
 
 def more(found):
@@ -80,9 +86,7 @@ RANGES = ((0, np.inf), (-np.inf, 2), (1, 4), (2.5, 2.6), (0.5, 30), (-np.inf, 9)
 
 @pytest.mark.parametrize("gain", [0, 1, 2, 4, 8])
 def test_the_interval_lies_in_the_range_just_where_the_claim_holds_and_outside_where_it_fails(gain):
-    data = outcomes({("a", "pgd-20"): 0.5, ("b", "pgd-20"): 0.5 + gain / 100}, images=30, seeds=3, seed=gain)
-    own = outcomes({("a", "pgd-20"): 0.5, ("b", "pgd-20"): 0.5 + gain / 100}, images=30, seeds=3, seed=gain + 50)
-    data = xr.concat([data.sel(defence=["a"]), own.sel(defence=["b"])], "defence")
+    data = apart({("a", "pgd-20"): 0.5, ("b", "pgd-20"): 0.5 + gain / 100}, gain, gain + 50, images=30, seeds=3)
     asked = [claim(name=str(ends), low=ends[0], high=ends[1]) for ends in RANGES]
     for some in (asked, *([one] for one in asked)):
         for found in decide(data, *some, bootstrap=Bootstrap(600)):
@@ -179,13 +183,9 @@ def test_one_seed_is_said_to_be_one_run():
 @pytest.mark.parametrize(("seeds", "folds", "noise"), [(1, True, None), (3, False, 4), (2, True, 5), (2, True, 0)])
 def test_of_claims_without_an_effect_few_are_decided(seeds, folds, noise):
     """One in ten is to be: 5 % each side. More than 20 of 120 come by chance less than once in a hundred times."""
-    even = {("a", "pgd-20"): 0.5, ("b", "pgd-20"): 0.5}
     wrong = 0
     for seed in range(120):
-        data = outcomes(even, images=15, seeds=seeds, folds=folds, noise=noise, seed=seed)
-        # The luck of an image is the same for both defences: give the second its own.
-        own = outcomes(even, images=15, seeds=seeds, folds=folds, noise=noise, seed=1000 + seed)
-        data = xr.concat([data.sel(defence=["a"]), own.sel(defence=["b"])], "defence")
+        data = apart(ALIKE, seed, 1000 + seed, images=15, seeds=seeds, folds=folds, noise=noise)
         wrong += decide(data, claim(), bootstrap=Bootstrap(100))[0].verdict != "open"
     assert wrong <= 20
     assert wrong >= 2 or seeds > 1
@@ -202,10 +202,8 @@ def test_the_seeds_show_all_of_their_variance():
 
 def test_the_same_images_make_a_small_difference_sure():
     near = {("a", "pgd-20"): 0.5, ("b", "pgd-20"): 0.52}
-    data = outcomes(near, seeds=1, images=200)
-    other = outcomes(near, seeds=1, images=200, seed=1)
-    apart = xr.concat([data.sel(defence=["a"]), other.sel(defence=["b"])], "defence")
-    (paired,), (unpaired,) = decide(data, claim()), decide(apart, claim())
+    both = (how(near, seeds=1, images=200) for how in (outcomes, apart))
+    (paired,), (unpaired,) = (decide(data, claim()) for data in both)
     assert paired.verdict == "holds"
     assert unpaired.high - unpaired.low > 3 * (paired.high - paired.low)
 
@@ -332,17 +330,13 @@ def test_a_ratio_is_judged_on_its_logarithm():
     assert found.low > 0
 
 
-def test_names_of_attacks_and_readouts_are_made_plain():
+def test_names_of_attacks_are_made_plain():
     data = outcomes({("pgd-he", "pgd-20@tian2021"): 0.6, ("pgd-at", "pgd-20@tian2021"): 0.5}, images=5)
     other = outcomes({("pgd-he", "pgd-20@tian2021"): 0.9, ("pgd-at", "pgd-20@tian2021"): 0.8}, images=5, seed=5)
     both = xr.concat([data, other], "substitute").assign_coords(substitute=["None", "standard"])
     found = judging.canonical_names(both)
     assert list(found.attack.values) == ["pgd-20", "transfer"]
     assert (found.flipped.sel(attack="transfer").values == other.flipped.isel(attack=0).values).all()
-    cosines = other.assign(truth=other.truth.where(other.defence == "pgd-he", -1))
-    read = judging.canonical_names(xr.concat([data, cosines], "readout").assign_coords(readout=["logits", "cosines"]))
-    for name, source in (("pgd-he", other), ("pgd-at", data)):
-        assert (read.answer.sel(defence=name).values == source.answer.sel(defence=name).values).all()
 
 
 def test_a_claim_says_in_which_readout_a_network_answers():
@@ -356,24 +350,11 @@ def test_a_claim_says_in_which_readout_a_network_answers():
     assert scaled.effect == decide(logits, asked[0])[0].effect
 
 
-def test_kinds_of_runs_are_joined_side_by_side():
-    full = outcomes({("trades", "pgd-20"): 0.5}, images=6)
-    other = outcomes({("trades-per-class", "pgd-20"): 0.6}, images=6, seed=1).isel(image=slice(30))
-    both = combine.combine("betas", {"": full, "5:0.5": other})
-    with pytest.raises(claims.MeasurementError, match="claim 'changed-class-loses' needs 'vulnerable' in the outcomes"):
-        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], bootstrap=Bootstrap(50))
-    marks = {name: ("predicted", both.predicted.values == one) for name, one in (("vulnerable", "3"), ("partner", "5"))}
-    both = both.assign_coords(marks)
-    (found,) = registry.judge(
-        "tian2021/6-1-training-adjustment", {"betas": both}, only=["changed-class-loses"], bootstrap=Bootstrap(50)
-    )
-    assert found.images == 120
-    with pytest.raises(claims.MeasurementError, match="no trade-off above 6 of the partner"):
-        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["victim-loses"], bootstrap=Bootstrap(50))
-    with pytest.raises(claims.MeasurementError, match="claim 'homing' needs the outcomes 'without'; there are: betas"):
-        registry.judge("tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"], bootstrap=Bootstrap(50))
-    judge = partial(registry.judge, "tian2021/6-1-training-adjustment", {"betas": both}, only=["homing"])
-    (lacking,) = judge(strict=False, bootstrap=Bootstrap(50))
+def test_a_claim_names_the_dataset_of_outcomes_that_it_needs():
+    given, needs = {"other": outcomes(TWO, images=5)}, claim(data="some")
+    with pytest.raises(claims.MeasurementError, match="claim 'some' needs the outcomes 'some'; there are: other"):
+        decide(given, needs)
+    (lacking,) = decide(given, needs, strict=False)
     assert (lacking.verdict, lacking.reason) == ("not tested", "not all runs that it needs are recorded")
 
 
@@ -408,22 +389,6 @@ def test_claims_are_named_once_and_say_why_not():
     assert len({(one.section, one.name) for one in registry.CLAIMS}) == len(registry.CLAIMS)
     assert all(bool(one.datasets) == bool(one.excluded_because) for one in registry.CLAIMS)
     assert all(one.statement.endswith(".") and one.low < one.high for one in registry.CLAIMS)
-
-
-def test_a_verdict_sets_ours_beside_theirs():
-    data = outcomes(
-        {
-            ("pgd-at", "pgd-20"): np.linspace(0.4, 0.9, 10),
-            ("pgd-at", "clean"): 0.97,
-            ("standard", "pgd-20"): 0,
-            ("standard", "clean"): 0.98,
-        }
-    )
-    first, second, *_ = registry.judge("tian2021/4-1-class-bias", data)
-    assert first.words == "holds (digits, scale quick, 2 seeds)"
-    assert claims.published_value(first.claim) == "6.00 (mnist)"
-    assert second.reason.startswith("not testable on digits")
-    assert "[" in claims.measured_value(first)
 
 
 @pytest.mark.parametrize(

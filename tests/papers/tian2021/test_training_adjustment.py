@@ -82,3 +82,7 @@ EXTREMES = {
         [swept(at(-20, 3), at(30, 3, rest=at(10, 5))), swept(at(-20, 5, rest=30 * (CLASS % 2)), 0)],
     ),
 }
+REFUSED = [
+    ("changed-class-loses", VICTIM_GAINS.drop_vars("vulnerable"), "needs 'vulnerable' in the outcomes"),
+    ("victim-loses", VICTIM_GAINS.sel(betas=["", "5:0.5", "5:2"]), "no trade-off above 6 of the partner"),
+]
