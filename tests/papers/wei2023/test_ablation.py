@@ -93,7 +93,7 @@ EXTREMES = {
     "ccr-worst": CCR[1],
     "ccm-with-ccr": both_ways("CCM + CCR", "CCR", alone=True)[1],
     "fawa-worst": FAWA[1],
-    "fawa-overall": (FAWA[0][0], FAWA[0][1]),
+    "fawa-overall": FAWA[0],
     "lambda1-all": (
         [offsets("lambda1", 80, 85, 90), offsets("lambda1", PEAKED, PEAKED, PEAKED, at(10, 3, rest=60))],
         [offsets("lambda1", 80, 85, 40), offsets("lambda1", PEAKED, 80, 80), offsets("lambda1", 80, FLAT, 80, PEAKED)],
@@ -145,29 +145,18 @@ def test_trainings_that_differ_widen_the_settings():
     assert float(np.median(drawn)) == pytest.approx(0.95, abs=0.05)
 
 
-def test_rows_without_components_are_left_out(outcomes_of_tables):
-    main, components = outcomes_of_tables
-    joined = methods.by_row(main, components)
+def test_rows_without_components_are_left_out():
+    kept = {(name, "cr", kept): 60 for name in ("pgd-at", "at-ccm") for kept in ("last", "ema", "fawa")}
+    main, components = outcomes_with(kept, along=(*ALONG, "checkpoint")), outcomes_with(under("trades-ccm", "trades-ccr"))
+    joined = methods.by_row(main, components.assign_coords(attack=["cr"]))
     assert {"AT", "AT + EMA", "AT + CCM", "AT + CCM + EMA", "TRADES + CCM", "TRADES + CCR"} <= set(joined.defence.values)
     assert "TRADES + CCM" not in methods.by_row(main).defence.values
     assert (aggregate.counts(joined).sum(["label", "predicted"]) > 0).all()
 
 
-@pytest.fixture
-def outcomes_of_tables():
-    along = (*ALONG, "checkpoint")
-    main = outcomes_with(
-        {(name, "cr", kept): 60 for name in ("pgd-at", "at-ccm") for kept in ("last", "ema", "fawa")}, along=along
-    )
-    return main, outcomes_with(under("trades-ccm", "trades-ccr", attacks=("cr",)))
-
-
 def test_mean_settings_are_multiples_of_the_usual_one():
-    data = (
-        xr.concat([settings(1.0, "pgd-at"), settings(1.3)], "defence")
-        .expand_dims(seed=[0])
-        .assign_attrs(eps="0.2", dataset="digits")
-    )
+    data = xr.concat([settings(1.0, "pgd-at"), settings(1.3)], "defence").expand_dims(seed=[0])
+    data = data.assign_attrs(eps="0.2", dataset="digits")
     swept = outcomes_with({("pgd-at", "pgd-20", eps): 60 for eps in ("0.1", "0.3")}, along=(*ALONG, "eps"))
     joined = calibrations.with_mean_radius(data, swept.expand_dims(seed=[0, 1]))
     assert joined.setting.values.tolist() == ["1/2", "1", "3/2", "1.3"]
@@ -179,10 +168,8 @@ def test_mean_settings_are_multiples_of_the_usual_one():
 
 def test_offsets_are_compared_on_the_seeds_that_all_have():
     both = outcomes_with(under("pgd-at", "at-ccm")).expand_dims(seed=[0, 1])
-    other = outcomes_with({("at-ccm", "pgd-20", value): 60 for value in (0.3, 0.7)}, along=(*ALONG, "lambda1")).expand_dims(
-        seed=[0]
-    )
-    joined = ablation.SECTION.arrange["lambda1"].function(both, other)
+    other = outcomes_with({("at-ccm", "pgd-20", value): 60 for value in (0.3, 0.7)}, along=(*ALONG, "lambda1"))
+    joined = ablation.SECTION.arrange["lambda1"].function(both, other.expand_dims(seed=[0]))
     assert joined["lambda1"].values.tolist() == [WITHOUT, "0.5", "0.3", "0.7"]
     assert joined.seed.values.tolist() == [0]
 
@@ -206,8 +193,7 @@ def test_gains_stand_next_to_those_of_the_paper():
 
 
 def test_networks_stand_at_their_mean_setting():
-    known = {("pgd-at", "pgd-20", name): value for name, value in (("1/2", 20), ("1", 40), ("3/2", 80))}
-    data = outcomes_with(known | {("at-ccm", "pgd-20", "1.25"): 70}, along=(*ALONG, "setting")).expand_dims(seed=[0])
+    data = uniform((20, 40, 80), 70).expand_dims(seed=[0]).assign_coords(setting=["1/2", "1", "3/2", "1.25"])
     bounds, place = ablation.at_settings({"radius": data})
     assert place.to_series().to_dict() == {"1/2": 0.5, "1": 1, "3/2": 1.5, "1.25": 1.25}
     value = bounds.sel(measure="radius, worst class", bound="value")
@@ -216,15 +202,12 @@ def test_networks_stand_at_their_mean_setting():
 
 
 def test_offsets_are_swept_next_to_the_method_without_them():
-    data = outcomes_with(
-        {(name, "at-ccm", "pgd-20"): right for name, right in ((WITHOUT, 50), ("0.3", 60), ("0.5", 70))},
-        along=("lambda1", *ALONG),
-    )
+    data = swept("lambda1", {WITHOUT: 50, "0.3": 60, "0.5": 70})
     bounds = ablation.offsets({"lambda1": data.expand_dims(seed=[0])}).sel(bound="value")
     assert bounds.measure.values.tolist() == ["lambda1, all images", "lambda1, worst class"]
-    swept = bounds.sel(measure="lambda1, all images")
-    assert swept.sel(calibration="calibrated").to_series().to_dict() == {"0.3": 60, "0.5": 70}
-    assert swept.sel(calibration="uniform").values.tolist() == [50, 50]
+    of_all = bounds.sel(measure="lambda1, all images")
+    assert of_all.sel(calibration="calibrated").to_series().to_dict() == {"0.3": 60, "0.5": 70}
+    assert of_all.sel(calibration="uniform").values.tolist() == [50, 50]
 
 
 def test_the_offset_is_recovered_from_the_recorded_settings():

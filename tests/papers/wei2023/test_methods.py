@@ -7,6 +7,7 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.papers import overview
 from classwise.papers.wei2023 import methods
+from classwise.papers.wei2023.robustness_and_fairness import COMPARISONS
 from classwise.papers.wei2023.tables import TABLES
 
 
@@ -62,6 +63,7 @@ def test_every_row_of_the_tables_is_a_method():
     printed = {str(name) for table in (1, 2, 3, 4) for name in TABLES.load(table).defence.values}
     assert printed <= set(methods.METHODS)
     assert list(TABLES.load(1).defence.values) == list(methods.COMPARED)
+    assert {name for pair in COMPARISONS for name in pair} <= set(methods.COMPARED)
     further = {"AT + CCM + EMA", "TRADES + CCM + CCR + EMA", "FAT + CCM + EMA"}
     assert set(methods.METHODS) - printed == further
 
