@@ -1,4 +1,4 @@
-"""Answers made by hand for the claims of Tian et al. 2021, and what the claims say of them.
+"""Answers made by hand for the claims of the papers, and what the claims say of them; histories, too.
 
 For every claim there are answers of which its sentence is plainly true, and others of which it is plainly false. Answers that a
 claim does not use (to other images, attacks and temperatures) say the opposite of those that it does.
@@ -64,6 +64,14 @@ def outcomes_with(tables, sharp=None, along=ALONG, times=1):
     marks = {"vulnerable": CLASS == 3, "partner": CLASS == 5, "background": CLASS // 2}
     coords = dict(zip(along, axes, strict=True)) | {name: ("predicted", mark) for name, mark in marks.items()}
     return xr.Dataset(data, coords | {"predicted": DIGITS}, {"scale": "quick"})
+
+
+def history(**coords):
+    """Return a history of no counts, of PGD-AT and seeds 0 and 1 over two epochs, or along other members of its dimensions."""
+    dims = {"defence": ["pgd-at"], "seed": [0, 1], "epoch": [1, 2], "split": ["train", "valid", "test"]}
+    dims |= {"attack": ["clean", "pgd-10"], "label": DIGITS, **coords}
+    dims["predicted"] = dims["label"]
+    return xr.Dataset({"count": (tuple(dims), np.zeros([len(some) for some in dims.values()], dtype="i4"))}, dims)
 
 
 def with_features(outcomes, values, blocks, along="defence"):

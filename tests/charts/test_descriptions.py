@@ -25,7 +25,8 @@ from classwise.charts import (
 from classwise.charts.descriptions import extent, largest
 from classwise.charts.primitives import CUE
 from classwise.papers.tian2021 import trace_explorer
-from classwise.papers.wei2023 import charts
+from classwise.papers.wei2023 import charts, theory_explorer
+from classwise.papers.wei2023.theory import Model
 from classwise.stats import intervals, metrics
 
 LABELS = list("0123456789")
@@ -78,6 +79,7 @@ TRACES = xr.Dataset(
     {"network": ["a"], "inverse": ["1", "5"], "image": [7], "step": [0, 1], "predicted": ["x", "y"]},
 )
 
+MODEL = Model(p_easy=0.85, p_hard=0.7, eta=0.4, variance=0.6, d=1)
 BETA = charts.Setting("beta", "beta", "beta {}")
 GROUPS = {"hard": ["8", "9"], "easy": ["0"]}
 MARKS = {name: ("label", [label in labels for label in LABELS]) for name, labels in GROUPS.items()}
@@ -213,6 +215,10 @@ CHARTS = {
         ),
         ["Cosines of class 8"],
     ),
+    "theory_explorer.model_explorer": (
+        lambda: theory_explorer.model_explorer(MODEL, 50, live=False),
+        ["14.5 points clean"],
+    ),
     "trace_explorer.explore": (
         lambda: trace_explorer.explore(TRACES, {}, live=False),
         ["1 failures of PGD on 1 images", "succeeds in 1"],
@@ -234,7 +240,7 @@ DRAWN = {
     "heatmaps.accuracy_heatmap": {"rect mark": 6 * 10 + 1},
 }
 # Their legends name what controls choose.
-UNCLICKED = {"explorers.two_methods", "charts.rule_explorer"}
+UNCLICKED = {"explorers.two_methods", "charts.rule_explorer", "theory_explorer.model_explorer"}
 
 every_chart = pytest.mark.parametrize("name", CHARTS)
 

@@ -4,7 +4,7 @@ import mocks
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import UP, at, outcomes_with
+from claim_answers import UP, at, history, outcomes_with
 
 from classwise.core.datasets import class_names
 from classwise.papers import registry
@@ -74,24 +74,15 @@ def test_checkpoints_are_epochs_and_those_that_have_not_learned_are_left_out():
     assert verdict.seeds == 2
 
 
-def history(worst):
-    """Return a history of two runs: after each epoch (a row) this class of each run is never right under attack."""
-    count = np.zeros((1, 2, len(worst), 3, 2, 10, 10), dtype="i4")
-    count[:] = 10 * np.eye(10, dtype="i4")
-    for epoch, of_runs in enumerate(worst):
-        for run, label in enumerate(of_runs):
-            count[0, run, epoch, :, 1, label] = 10 * np.eye(10, dtype="i4")[(label + 1) % 10]
-    names = [str(number) for number in range(10)]
-    dims = ("defence", "seed", "epoch", "split", "attack", "label", "predicted")
-    coords = {"defence": ["pgd-at"], "seed": [0, 1], "epoch": np.arange(1, len(worst) + 1), "split": ["train", "valid", "test"]}
-    return xr.Dataset({"count": (dims, count)}, coords | {"attack": ["clean", "pgd-10"], "label": names, "predicted": names})
-
-
-SETTLED = history([(1, 2), (8, 3), (8, 3), (8, 9)])
-
-
 def test_the_course_is_that_of_test_images_and_names_the_least_robust_class():
-    count = over_training.course(SETTLED)
+    found = history(epoch=[1, 2, 3, 4])
+    found["count"][:] = 10 * np.eye(10)
+    # This class of each of two runs is never right under attack.
+    for epoch, of_runs in enumerate([(1, 2), (8, 3), (8, 3), (8, 9)], 1):
+        for run, label in enumerate(of_runs):
+            place = {"epoch": epoch, "seed": run, "attack": "pgd-10", "label": str(label)}
+            found["count"].loc[place] = 10 * np.eye(10)[(label + 1) % 10]
+    count = over_training.course(found)
     assert set(count.dims) == {"images_are", "seed", "epoch", "label", "predicted"}
     assert int(count.isel(epoch=0, seed=0).sel(images_are="attacked", label="1", predicted="1")) == 0
     assert over_training.least_robust(count.isel(seed=[0])) == ["8", "8", "8"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import outcomes_with
+from claim_answers import history, outcomes_with
 from scipy import special, stats
 
 from classwise.papers.entropy2022 import maximum_entropy
@@ -65,21 +65,13 @@ def test_of_pairs_only_images_that_both_classify_correctly_are_left():
     assert int((kept.truth >= 0).sum()) > 0
 
 
-def history():
-    """Return a history of two networks, measured after two of three epochs, with an entropy of 1 clean and 2 attacked."""
-    count = np.zeros((2, 2, 3, 3, 3, 10, 10), dtype="i4")
-    count[:, :, [0, 2], :, :2] = 4 * np.eye(10, dtype="i4")
-    nats = np.full(count.shape[:-1], np.nan, dtype="f4")
-    nats[:, :, [0, 2], 2, :2] = np.array([1, 2])[:, None]
-    dims = ("defence", "seed", "epoch", "split", "attack", "label")
-    names = [str(number) for number in range(10)]
-    coords = {"defence": ["pgd-at", "trades"], "seed": [0, 1], "epoch": [1, 2, 3], "split": ["train", "valid", "test"]}
-    coords |= {"attack": ["clean", "pgd-10", "inner"], "label": names, "predicted": names}
-    return xr.Dataset({"count": ((*dims, "predicted"), count), "uncertainty": (dims, nats)}, coords)
-
-
 def test_the_course_is_that_of_the_measured_epochs():
-    course = maximum_entropy.course(history())
+    """Of two networks, measured after two of three epochs, with an entropy of 1 clean and 2 attacked."""
+    found = history(defence=["pgd-at", "trades"], epoch=[1, 2, 3], attack=["clean", "pgd-10", "inner"])
+    found["count"].loc[{"epoch": [1, 3], "attack": ["clean", "pgd-10"]}] = 4 * np.eye(10)
+    nats = xr.DataArray([1.0, 2.0, np.nan], dims="attack", coords={"attack": found.attack})
+    known = found["count"].any("predicted") & (found.split == "test")
+    course = maximum_entropy.course(found.assign(uncertainty=nats.where(known).transpose(*known.dims)))
     assert list(course.epoch.values) == [1, 3]
     assert (course.sel(images_are="clean") == 1).all()
     assert (course.sel(images_are="attacked") == 2).all()

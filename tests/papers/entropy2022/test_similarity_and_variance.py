@@ -30,44 +30,19 @@ def of_networks(kinds):
 
 def swept(offsets, spreads):
     """Return TRADES with lambda 1, 6, 12 and 15, and the other networks: all alike."""
-    lines = {name: (offset, spread) for name, offset, spread in zip(LAMBDAS.values(), offsets, spreads, strict=True)}
-    return of_networks({AT: (0.3, 0.3), LS_AT: (0.3, 0.3), ME_AT: (0.3, 0.3), LS: (0.3, 0.3), ME: (0.3, 0.3)} | lines)
+    lines = dict(zip(LAMBDAS.values(), zip(offsets, spreads, strict=True), strict=True))
+    return of_networks(dict.fromkeys((AT, LS_AT, ME_AT, LS, ME), (0.3, 0.3)) | lines)
 
 
-AS_PUBLISHED = of_networks(
-    {
-        AT: (0.4, 0.5),
-        LS_AT: (0.35, 0.4),
-        ME_AT: (0.3, 0.3),
-        LS: (0.4, 0.35),
-        ME: (0.3, 0.25),
-        **dict(zip(LAMBDAS.values(), ((0.3, 0.45), (0.5, 0.4), (0.55, 0.3), (0.6, 0.28)), strict=True)),
-    }
+ALL = (AT, LS_AT, ME_AT, LS, ME, *LAMBDAS.values())
+AS_PUBLISHED, OPPOSITE = (
+    of_networks(dict(zip(ALL, zip(offsets, spreads, strict=True), strict=True)))
+    for offsets, spreads in (
+        ((0.4, 0.35, 0.3, 0.4, 0.3, 0.3, 0.5, 0.55, 0.6), (0.5, 0.4, 0.3, 0.35, 0.25, 0.45, 0.4, 0.3, 0.28)),
+        ((0.4, 0.3, 0.35, 0.3, 0.6, 0.5, 0.3, 0.25, 0.2), (0.3, 0.3, 0.4, 0.25, 0.5, 0.35, 0.4, 0.5, 0.5)),
+    )
 )
-OPPOSITE = of_networks(
-    {
-        AT: (0.4, 0.3),
-        LS_AT: (0.3, 0.3),
-        ME_AT: (0.35, 0.4),
-        LS: (0.3, 0.25),
-        ME: (0.6, 0.5),
-        **dict(zip(LAMBDAS.values(), ((0.5, 0.35), (0.3, 0.4), (0.25, 0.5), (0.2, 0.5)), strict=True)),
-    }
-)
-NAMES = (
-    "entropy-similarity-at",
-    "entropy-variance-at",
-    "entropy-similarity-trades",
-    "entropy-variance-trades",
-    "trades-lower-variance",
-    "trades-higher-similarity",
-    "similarity-rises-with-lambda",
-    "variance-falls-with-lambda",
-    "lambda-one-similarity",
-    "lambda-one-variance",
-    "equal-lambda-similarity",
-)
-EXTREMES = {name: ([AS_PUBLISHED], [OPPOSITE]) for name in NAMES}
+EXTREMES = {claim.name: ([AS_PUBLISHED], [OPPOSITE]) for claim in similarity_and_variance.CLAIMS}
 # The last lambda is not among those of the figure; the rise is that of all three.
 EXTREMES["similarity-rises-with-lambda"][0].append(swept((0.2, 0.4, 0.3, 0.1), (0.3,) * 4))
 EXTREMES["variance-falls-with-lambda"][1].append(swept((0.3,) * 4, (0.3, 0.4, 0.4, 0.1)))

@@ -3,16 +3,9 @@
 import numpy as np
 import pytest
 import xarray as xr
-from drawing import legend_fields, reacting_legends
 
-from classwise.charts import style
 from classwise.core.errors import NotRecorded
 from classwise.papers.tian2021 import trace_explorer
-
-
-@pytest.fixture(autouse=True)
-def _setup():
-    style.setup()
 
 
 def course(truth, ends, inverse):
@@ -71,9 +64,3 @@ def test_the_explorer_offers_each_image_and_is_drawn():
     for none in (course([1, 1, 1, 1], [[[3, 0, 0]] * 4] * 2, ["1", "5"]), course([0, 0, 0, 0], ENDS[:1], ["1"])):
         with pytest.raises(NotRecorded, match="no failed attack is traced"):
             trace_explorer.explore(none, {})
-
-
-def test_the_legend_of_the_attacks_can_be_clicked():
-    chart = trace_explorer.explore(course([0, 0, 0, 0], ENDS, ["1", "5"]), {}, live=False)
-    assert legend_fields(chart) == ({"attack"},) * 4
-    assert set(reacting_legends(chart).values()) == {True}

@@ -28,16 +28,12 @@ def counts():
     return xr.DataArray(table, {"eps": RADII, "label": list("abcd"), "predicted": list("abcd")}, ("eps", "label", "predicted"))
 
 
-def test_radii_stand_in_rising_order_on_a_logarithmic_axis_as_they_are_written(counts):
-    spec = charts.class_sweep(counts, GROUPS, SETTING, "Robust accuracy", "robust accuracy, %").to_dict()
-    x = spec["layer"][0]["encoding"]["x"]
+def test_a_sweep_has_radii_in_rising_order_as_they_are_written_and_names_its_classes_and_groups(counts):
+    chart = charts.class_sweep(counts, GROUPS, SETTING, "Robust accuracy", "robust accuracy, %")
+    x = chart.to_dict()["layer"][0]["encoding"]["x"]
     assert x["scale"]["type"] == "log"
     assert x["axis"]["values"] == [4 / 255, 8 / 255, 12 / 255]
     assert SETTING.values(counts) == ["4/255", "8/255", "12/255"]
-
-
-def test_a_sweep_names_its_classes_and_the_images_of_a_group_together(counts):
-    chart = charts.class_sweep(counts, GROUPS, SETTING, "Robust accuracy", "robust accuracy, %")
     svg = drawn(chart)
     for words in (">4/255<", ">12/255<", ">a<", ">d<", ">hard<", ">easy<"):
         assert words in svg, words

@@ -121,15 +121,10 @@ def test_a_draw_of_one_run_has_the_changes_of_that_run():
         together(evaluated({"plain": swinging(20, 40, *CLASS)}), evaluated({"plain": FLAT}, 1, first=2000))
     )
     assert float(fluctuation.mean_change(bootstrap.sums(outcomes, {}), metrics.overall)) == pytest.approx(10)
-    drawn_changes = [
-        value
-        for part in bootstrap.bootstrap_sums(outcomes, {}, 60)
-        for value in fluctuation.mean_change(part, metrics.overall).values
-    ]
-    assert np.isfinite(drawn_changes).all()
-    near = [min(abs(value), abs(value - 20)) for value in drawn_changes]
-    assert max(near) < 3
-    assert {round(value / 20) for value in drawn_changes} == {0, 1}
+    parts = bootstrap.bootstrap_sums(outcomes, {}, 60)
+    drawn = np.concatenate([fluctuation.mean_change(part, metrics.overall).values for part in parts])
+    assert np.minimum(abs(drawn), abs(drawn - 20)).max() < 3
+    assert set(np.round(drawn / 20)) == {0, 1}
 
 
 def test_a_table_of_the_changes_is_that_of_the_measures():
@@ -140,16 +135,12 @@ def test_a_table_of_the_changes_is_that_of_the_measures():
     assert values["worst class"] == pytest.approx([20, 10, 5])
     assert values["all images"] == pytest.approx([2, 1, 0.5])
     assert values["a class / √classes"][0] == pytest.approx(2 / np.sqrt(10))
-    assert (bounds.sel(bound="low") <= bounds.sel(bound="value")).all()
-    assert (bounds.sel(bound="value") <= bounds.sel(bound="high")).all()
+    assert (bounds.diff("bound") >= 0).all()
 
 
 def test_weights_that_were_not_evaluated_are_left_out_and_averages_that_no_epoch_entered():
     assert fluctuation.by_epoch(evaluated({"plain": FLAT, "fawa": FLAT - 1})).weights.values.tolist() == ["plain", "fawa"]
     assert fluctuation.by_epoch(evaluated({"plain": FLAT, "fawa": FLAT})).weights.values.tolist() == ["plain"]
-
-
-# The choice of an epoch.
 
 
 def test_each_run_selects_its_epoch_on_validation_images_and_the_last_of_equal_ones():

@@ -1,5 +1,7 @@
 """Section 3.1: networks trained at several radii."""
 
+from itertools import product
+
 import mocks
 import numpy as np
 import pandas as pd
@@ -88,27 +90,20 @@ def test_the_best_epoch_stands_next_to_the_last(trainings):
     assert margins.in_best_phase(plain, swept, *best).margin.values.tolist() == ["1", "3/2"]
     joined = margins.best_and_last(plain, swept, *best)
     assert (list(joined.checkpoint.values), list(joined.margin.values)) == (["last", "best"], ["1", "3/2"])
-    assert (list(joined.attack.values), joined.attrs["dataset"], joined.hard.values.tolist()) == (
-        ["pgd-20"],
-        "cifar10",
-        HARD.tolist(),
-    )
-    claim = next(one for one in margins.CLAIMS if one.name == "every-class-rises-last")
-    found = registry.judge(margins.NAME, {"best and last": joined}, dataset="cifar10", only=[claim.name])[0]
+    assert (list(joined.attack.values), joined.attrs["dataset"]) == (["pgd-20"], "cifar10")
+    assert joined.hard.values.tolist() == HARD.tolist()
+    name = "every-class-rises-last"
+    (found,) = registry.judge(margins.NAME, {"best and last": joined}, dataset="cifar10", only=[name])
     assert (found.verdict, found.effect) == ("fails", -20)
 
 
 CIFAR10 = list(class_names("cifar10"))
 
 
-def _outcomes(rates, seeds=(0,), judged_at=("0.2", "0.1")):
+def _outcomes(rates, seeds=(0,)):
     """Return outcomes of networks trained at some radii, from the accuracies of hard and of easy classes at each."""
-    keys = {
-        ("pgd-at", eps, attack, at): np.where(HARD, hard, easy)
-        for eps, (hard, easy) in rates.items()
-        for attack in ("clean", "pgd-20")
-        for at in judged_at
-    }
+    judged = list(product(("clean", "pgd-20"), ("0.2", "0.1")))
+    keys = {("pgd-at", eps, *at): np.where(HARD, *both) for eps, both in rates.items() for at in judged}
     data = outcomes_with(keys, along=("defence", "eps", "attack", "eval_eps"))
     data = data.expand_dims(seed=list(seeds)).assign_coords(predicted=CIFAR10)
     plain = data.drop_vars(["vulnerable", "partner", "background"]).transpose("defence", "seed", ...)
