@@ -17,6 +17,7 @@ from classwise import defences, runs
 from classwise.core.paths import checkout
 from classwise.papers import leaderboard, overview
 from classwise.stats import bootstrap, metrics
+from classwise.stats.combine import along
 
 CHANCES = {"standard": 0.02, "pgd-at": 0.3, "at-ccm": 0.6, "trades": 0.45}
 BASES = {"standard": "pgd-at", "pgd-at": "pgd-at", "at-ccm": "pgd-at", "trades": "pgd-at"}
@@ -24,16 +25,12 @@ BASES = {"standard": "pgd-at", "pgd-at": "pgd-at", "at-ccm": "pgd-at", "trades":
 
 @pytest.fixture(scope="module")
 def outcomes():
-    under = {
-        attack: [
-            dataset("outcomes 1", accuracies={attack: 0.9 if attack == "clean" else some}, seed=9) for some in CHANCES.values()
-        ]
-        for attack in ("clean", "strong")
+    chances = {"clean": dict.fromkeys(CHANCES, 0.9), "strong": CHANCES}
+    some = {
+        attack: along("defence", each, lambda chance: dataset("outcomes 1", accuracies={"any": chance}, seed=9))
+        for attack, each in chances.items()
     }
-    both = xr.concat(
-        [xr.concat(some, pd.Index([*CHANCES], name="defence")) for some in under.values()], pd.Index([*under], name="attack")
-    )
-    return both.expand_dims("seed")
+    return along("attack", some).expand_dims("seed")
 
 
 @pytest.fixture(scope="module")

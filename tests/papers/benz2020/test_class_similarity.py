@@ -22,6 +22,7 @@ NEAR = (NEAR + NEAR.T) / 2 * 0.5 + 0.25 * (ANIMALS[:, None] == ANIMALS)
 HUB = np.linspace(1, 0.2, SIZE)
 NEAR = np.sqrt(HUB[:, None] * HUB) * NEAR
 np.fill_diagonal(NEAR, 0)
+HALF = np.full(SIZE, 0.5)
 
 
 def confused(rates, accuracy):
@@ -35,24 +36,20 @@ def confused(rates, accuracy):
     return answer.ravel()
 
 
-def outcomes(near=NEAR, mistakes=NEAR, clean=0.9, robust=None, standard=None, offset=0.0):
+def outcomes(near=NEAR, mistakes=NEAR, clean=0.9, robust=HALF, standard=None):
     """Return what `arranged` takes: networks whose mean logits are similar as `near` says and that make the mistakes.
 
-    standard: how close the classes are in standard training, by default as in the other one. offset: added to all logits.
+    standard: how close the classes are in standard training, by default as in the other one.
     """
-    robust = np.full(SIZE, 0.5) if robust is None else robust
     truth = np.repeat(np.arange(SIZE), IMAGES)
-    answers = np.stack([confused(mistakes, np.full(SIZE, clean)), confused(mistakes, robust)])
-    shape = ("defence", "seed", "attack", "image")
-    full = {"truth": np.broadcast_to(truth, (2, 1, 2, len(truth))).copy(), "answer": np.stack([answers, answers])[:, None]}
-    coords = {"seed": [0], "image": np.arange(len(truth)), "predicted": NAMES}
-    attrs = {"scale": "laptop", "dataset": "cifar10"}
-    networks = list(similar.DEFENCES)
-    data = {name: (shape, values) for name, values in full.items()} | {"flipped": (shape, full["truth"] != full["answer"])}
-    plain = xr.Dataset(data, coords | {"defence": networks, "attack": ["clean", "pgd-20"]}, attrs)
+    answer = np.stack([confused(mistakes, some) for some in (np.full(SIZE, clean), robust)])
+    coords = {"defence": list(similar.DEFENCES), "seed": [0], "attack": ["clean", "pgd-20"], "image": np.arange(len(truth))}
+    given = {"truth": truth, "answer": answer, "flipped": answer != truth}
+    data = {name: (tuple(coords), np.broadcast_to(values, (2, 1, 2, len(truth))).copy()) for name, values in given.items()}
+    plain = xr.Dataset(data, coords | {"predicted": NAMES}, {"scale": "laptop", "dataset": "cifar10"})
     means = [np.eye(SIZE) + some for some in (near if standard is None else standard, near)]
     noise = 0.02 * np.random.default_rng(1).normal(size=(2, 1, len(truth), SIZE))
-    logits = np.stack(means)[:, None, truth] + noise + offset
+    logits = np.stack(means)[:, None, truth] + noise
     clean_data = plain.isel(attack=[0]).assign(logits=(("defence", "seed", "attack", "image", "predicted"), logits[:, :, None]))
     right = clean_data.assign(answer=clean_data.truth, flipped=clean_data.truth < 0)
     return plain, right
@@ -126,12 +123,9 @@ def test_without_validation_images_the_mistakes_are_judged():
 def test_features_stand_next_to_the_logits():
     plain, clean = outcomes()
     size, rng = 5, np.random.default_rng(0)
-    shape = (2, 1, 1, size, SIZE)
-    sums = {
-        "total": (("defence", "seed", "attack", "block", "label", "feature"), rng.random((*shape, 16))),
-        "square": (("defence", "seed", "attack", "block", "label"), rng.random(shape) + 9),
-        "images": (("defence", "seed", "attack", "block", "label"), np.full(shape, IMAGES // size)),
-    }
+    shape, dims = (2, 1, 1, size, SIZE), ("defence", "seed", "attack", "block", "label")
+    sums = {"square": (dims, rng.random(shape) + 9), "images": (dims, np.full(shape, IMAGES // size))}
+    sums["total"] = (*dims, "feature"), rng.random((*shape, 16))
     clean = clean.assign(sums).assign_coords(label=NAMES, block=range(size), feature=range(16))
     data = similar.arranged(plain, clean)
     assert data.sizes["block"] == size

@@ -1,5 +1,7 @@
 """Section 3.4: corrupted images, of standard and of adversarial training."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from claim_answers import CLASS, judged, outcomes_with
@@ -49,12 +51,8 @@ def test_drops_that_have_nothing_to_do_with_robustness_do_not_decide():
 def _parts(lacking=()):
     """Return outcomes as the section and its part have them: clean and attacked, and corrupted along transform."""
     plain = outcomes_with({(name, attack): 80 for name in ("standard", "pgd-at") for attack in ("clean", "pgd-20@tian2021")})
-    tables = {
-        (name, "clean", transform): 60
-        for name in ("standard", "pgd-at")
-        for transform in ("fog-3", "contrast-3", "fog-5")
-        if (name, transform) not in lacking
-    }
+    every = product(("standard", "pgd-at"), ("fog-3", "contrast-3", "fog-5"))
+    tables = {(name, "clean", transform): 60 for name, transform in every if (name, transform) not in lacking}
     corrupted = outcomes_with(tables, along=("defence", "attack", "transform"))
     return plain.expand_dims(seed=[0, 1]), corrupted.expand_dims(seed=[0])
 
@@ -81,16 +79,9 @@ def test_a_network_without_a_corruption_has_no_images_and_one_that_nobody_has_is
     assert corruptions.of_severity(both).defence.values.tolist() == ["pgd-at"]
 
 
-@pytest.fixture
-def outcomes():
-    """Two networks: standard training loses 30 points to fog, adversarial training 10, and nothing to all others."""
-    tables = {(name, attack): 90 for name in ("standard", "pgd-at") for attack in ("clean", *ALL, *MORE)}
-    tables |= {("standard", "fog-3"): 60, ("pgd-at", "fog-3"): 80, ("standard", "pgd-20"): 10, ("pgd-at", "pgd-20"): 9 * CLASS}
-    return outcomes_with(tables).expand_dims(seed=[0])
-
-
-def test_losses_are_those_that_were_made(outcomes):
-    some = corruptions.of_severity(outcomes)
+def test_losses_are_those_that_were_made():
+    tables = dict.fromkeys(product(("standard", "pgd-at"), ("clean", "pgd-20", *ALL, *MORE)), 90) | {("standard", "fog-3"): 60}
+    some = corruptions.of_severity(outcomes_with(tables).expand_dims(seed=[0]))
     count = pooling.pooled(some)
     assert corruptions.drops(metrics.accuracy(count)).sel(defence="standard", corruption="fog").values == pytest.approx(30)
     assert corruptions.by_name(some).corruption.values.tolist() == ["clean", *corruptions.CORRUPTIONS]

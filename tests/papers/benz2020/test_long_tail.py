@@ -19,21 +19,13 @@ def marked(tables, under=UNDER, times=1):
     return data.assign_coords(critical=("predicted", CLASS == 3)).assign_attrs(dataset="digits")
 
 
-def two(first, second, base=BASE, **others):
-    """Return answers after a training and after the one that it is compared with; others: after further ones."""
-
-    def answers(table, plain):
-        return marked({first: table, base: plain, **others}, times=2)
-
-    return answers if second is None else answers(*second)
-
-
 def weighted(table, plain):
-    return two("weight 10", (table, plain), **{"weight 3": plain})
+    """Return answers with the larger weight, and without and with the smaller one."""
+    return marked({"weight 10": table, BASE: plain, "weight 3": plain}, times=2)
 
 
 def scheme(table, plain):
-    return two("cost-sensitive", (table, plain))
+    return marked({"cost-sensitive": table, BASE: plain}, times=2)
 
 
 MORE_OFTEN = table_of(60, [(5, 3), (1, 3)])

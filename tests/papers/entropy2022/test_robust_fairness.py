@@ -165,16 +165,11 @@ def test_networks_are_shown_over_their_accuracy_by_epochs():
     np.testing.assert_allclose(gains, values.sel(quantity="similarity", network=["pgd-at", "trades"]) - near)
 
 
-def test_the_explorer_shows_the_cosines_of_one_class_beside_its_mistakes():
-    data = networks(APART, CLOSE, CLOSE)
-    statistics = features.statistics(features.by_block(data))
-    count = statistics["count"].sum("seed")
-    hardest = "3"
+def test_the_explorer_shows_the_cosines_of_one_class_next_to_its_mistakes():
+    statistics = features.statistics(features.by_block(networks(APART, CLOSE, CLOSE)))
     cosine = features.similarity(likeness.of_clean(statistics)).mean("seed")
-    spec = explorers.similar_classes(cosine, metrics.confusion(count), hardest, "pgd-at").to_dict()
-    assert {one["name"]: one["value"] for one in spec["params"]} == {
-        "chosen_class": "3",
-        "chosen_network": "pgd-at",
-        "chosen_attack": "pgd-20",
-    }
+    mixed = metrics.confusion(statistics["count"].sum("seed"))
+    spec = explorers.similar_classes(cosine, mixed, "3", "pgd-at").to_dict()
+    chosen = {one["name"]: one["value"] for one in spec["params"]}
+    assert chosen == {"chosen_class": "3", "chosen_network": "pgd-at", "chosen_attack": "pgd-20"}
     assert "class 3 with other classes in pgd-at" in spec["description"]

@@ -1,5 +1,6 @@
 """Section 2.2: networks of one class and each other one."""
 
+import mocks
 import numpy as np
 import xarray as xr
 
@@ -15,6 +16,7 @@ VICTIM = NAMES.index("cat")
 OTHERS = [name for name in NAMES if name != "cat"]
 DOG = OTHERS.index("dog")
 IMAGES, BLOCKS = 40, 10
+WHOLE = np.repeat(np.arange(10), IMAGES)
 RISING = np.linspace(0, 0.8, 9)
 
 
@@ -24,51 +26,30 @@ def sums(cosines, noise, feature=10):
     for cosine, label in zip(cosines, [place for place in range(10) if place != VICTIM], strict=True):
         mean[label] = cosine * np.eye(10)[VICTIM] + np.sqrt(1 - cosine**2) * np.eye(10)[label]
     each = mean[:, None] + noise * np.random.default_rng(0).normal(size=(10, IMAGES, feature))
-    block = np.arange(IMAGES) % BLOCKS
-    total = np.stack([each[:, block == number].sum(1) for number in range(BLOCKS)])
-    square = np.stack([(each[:, block == number] ** 2).sum((1, 2)) for number in range(BLOCKS)])
-    return total, square, np.full((BLOCKS, 10), IMAGES // BLOCKS)
+    return mocks.feature_sums(each.reshape(-1, feature), WHOLE, np.arange(len(WHOLE)) % IMAGES % BLOCKS, NAMES)
 
 
 def trained(natural, robust, cosines=RISING, pixels=RISING, defence="pgd-at", noise=0.02):
     """Return what the claims need: errors of each pair without and under attack, in percent, and two similarities."""
-    names = ["standard", "pgd-at", *OTHERS]
-    truth = np.full((11, 1, 1, 2, 10 * IMAGES), -1, dtype="i2")
+    coords = {"partner": ["standard", "pgd-at", *OTHERS], "defence": [defence], "seed": [0], "attack": ["clean", "pgd-20"]}
+    coords["image"] = np.arange(len(WHOLE))
+    truth = np.full([len(some) for some in coords.values()], -1, dtype="i2")
     answer = truth.copy()
-    whole = np.repeat(np.arange(10), IMAGES)
-    truth[:2], answer[:2] = whole, whole
+    truth[:2], answer[:2] = WHOLE, WHOLE
     for place, other in enumerate(OTHERS):
         number = NAMES.index(other)
         for attack, rates in enumerate((natural, robust)):
-            wrong = np.arange(10 * IMAGES) % IMAGES < round(rates[place] * IMAGES / 100)
+            wrong = np.arange(len(WHOLE)) % IMAGES < round(rates[place] * IMAGES / 100)
             for label, mistaken in ((VICTIM, number), (number, VICTIM)):
-                here = whole == label
+                here = label == WHOLE
                 truth[2 + place, 0, 0, attack, here] = label
                 answer[2 + place, 0, 0, attack, here] = np.where(wrong[here], mistaken, label)
-    parts = [sums(cosines, noise), sums(pixels, noise)]
-    values = {
-        name: xr.concat(
-            [xr.DataArray(part[place], dims=("block", "label", "feature")[: part[place].ndim]) for part in parts], "source"
-        )
-        for place, name in enumerate(features.SUMS)
-    }
-    values = {name: value.expand_dims(defence=[defence], seed=[0]) for name, value in values.items()}
-    dims = ("partner", "defence", "seed", "attack", "image")
-    data = xr.Dataset(
-        {"truth": (dims, truth), "answer": (dims, answer), "flipped": (dims, truth != answer)} | values,
-        {
-            "partner": names,
-            "defence": [defence],
-            "seed": [0],
-            "attack": ["clean", "pgd-20"],
-            "image": np.arange(10 * IMAGES),
-            "predicted": NAMES,
-            "label": NAMES,
-            "source": ["features", "pixels"],
-        },
-        {"scale": "quick", "dataset": "cifar10"},
-    )
-    return data.assign(block_of=(("seed", "image"), (np.arange(10 * IMAGES) % IMAGES % BLOCKS)[None]))
+    values = {"truth": truth, "answer": answer, "flipped": truth != answer}
+    data = {name: (tuple(coords), value) for name, value in values.items()}
+    both = xr.concat([sums(cosines, noise), sums(pixels, noise)], "source").assign_coords(source=["features", "pixels"])
+    outcomes = xr.Dataset(data, coords | {"predicted": NAMES}, {"scale": "quick", "dataset": "cifar10"})
+    block_of = (("seed", "image"), (coords["image"] % IMAGES % BLOCKS)[None])
+    return outcomes.assign(both.expand_dims(defence=[defence], seed=[0]).data_vars).assign(block_of=block_of)
 
 
 def constant(data, other, attacks=("clean", "pgd-20")):

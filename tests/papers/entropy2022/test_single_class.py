@@ -60,28 +60,21 @@ def shown(kind, tables):
 def with_angles(plain, own, *, spread=0.05, blocks=5, per_block=8):
     """Return outcomes with features in the plane: the directions of the classes, in degrees, in standard training and in the
     network of each class, in which `own` says how far it stands from the next one."""
-    data, seeds = trained((), 60, 60).expand_dims(seed=[0]), 1
-    rng, classes = np.random.default_rng(0), len(CLASS)
-    total = np.empty((seeds, len(NAMES), blocks, classes, 2))
-    square = np.empty(total.shape[:-1])
-    for seed, network in np.ndindex(seeds, len(NAMES)):
+    rng, classes, values = np.random.default_rng(0), len(CLASS), []
+    for network in range(len(NAMES)):
         angles = np.array(plain, dtype=float)
         if network < classes:
             angles = np.arange(classes) * 36.0
             angles[network] = angles[(network + 1) % classes] - own[network]
         unit = np.stack([np.cos(np.radians(angles)), np.sin(np.radians(angles))], -1)
-        values = unit[None, :, None] + spread * rng.normal(size=(blocks, classes, per_block, 2))
-        total[seed, network], square[seed, network] = values.sum(2), (values**2).sum((2, 3))
-    dims, names = ("seed", "attacked", "block", "label"), {"attacked": NAMES, "label": DIGITS}
-    sums = {
-        "total": xr.DataArray(total, dims=(*dims, "feature"), coords=names),
-        "square": xr.DataArray(square, dims=dims, coords=names),
-        "images": xr.DataArray(np.full(square.shape, per_block), dims=dims, coords=names),
-    }
-    along = {"defence": ["single-class-at"], "attack": ["clean", "pgd-20"]}
-    sums = {name: some.expand_dims(along) for name, some in sums.items()}
+        values.append(unit[None, :, None] + spread * rng.normal(size=(blocks, classes, per_block, 2)))
+    each, dims = np.stack(values), ("attacked", "block", "label")
+    sums = {"total": ((*dims, "feature"), each.sum(3)), "square": (dims, (each**2).sum((3, 4)))}
+    sums["images"] = dims, np.full(each.shape[:3], per_block)
+    along = {"defence": ["single-class-at"], "seed": [0], "attack": ["clean", "pgd-20"]}
+    data = trained((), 60, 60).expand_dims(seed=[0])
     block_of = xr.DataArray(np.arange(data.sizes["image"])[None] % blocks, dims=("seed", "image"))
-    return data.assign(sums | {"block_of": block_of})
+    return data.assign(xr.Dataset(sums, {"attacked": NAMES, "label": DIGITS}).expand_dims(along)).assign(block_of=block_of)
 
 
 EVEN = CLASS * 36.0

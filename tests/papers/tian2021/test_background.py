@@ -42,6 +42,8 @@ def lightened(own, others):
     return data.assign(white=("image", height * np.where(first.truth == 3, own, others) + luck))
 
 
+MATED, PARTED = table_of(90, MATES), table_of(90, APART)
+FOLLOWS, REVERSED = on_colours(MATED, PARTED), on_colours(PARTED, MATED)
 # For each claim: answers on which it must hold, and answers on which it must fail.
 EXTREMES = {
     "mnist-above-95": (
@@ -56,20 +58,14 @@ EXTREMES = {
         [on_colours(10, 90, (97, 97), "standard")],
         [on_colours(50, 50, (97, 90), "standard"), on_colours(50, 50, (90, 97), "standard")],
     ),
-    "follows-background": (
-        [on_colours(table_of(90, MATES), table_of(90, APART))],
-        [on_colours(table_of(90, APART), table_of(90, MATES)), on_colours(table_of(60), table_of(90, MATES))],
-    ),
+    "follows-background": ([FOLLOWS], [REVERSED, on_colours(table_of(60), MATED)]),
     "all-follow": (
-        [on_colours(table_of(90, MATES), table_of(90, APART)), on_colours(table_of(90, MATES), table_of(90, MATES))],
-        [on_colours(table_of(90, [*MATES[:7], (7, 2), *MATES[8:]]), 90), on_colours(table_of(90, APART), table_of(90, MATES))],
+        [FOLLOWS, on_colours(MATED, MATED)],
+        [on_colours(table_of(90, [*MATES[:7], (7, 2), *MATES[8:]]), 90), REVERSED],
     ),
     "more-than-natural": (
-        [on_colours(table_of(90, MATES), table_of(90, APART))],
-        [
-            on_colours(60, 60, clean=(table_of(90, MATES), table_of(90, APART))),
-            on_colours(table_of(90, MATES), table_of(90, MATES), clean=(table_of(90, MATES), 90)),
-        ],
+        [FOLLOWS],
+        [on_colours(60, 60, clean=(MATED, PARTED)), on_colours(MATED, MATED, clean=(MATED, 90))],
     ),
     "white-helps": ([treated_as((70, 40, 40), (30, 60, 20))], [treated_as((40, 70, 70), (60, 30, 80))]),
     "natural-insensitive": (
