@@ -88,6 +88,27 @@ class Paper:
     theorems: Mapping[str, Callable[[], Sequence[Verdict]]] = field(default_factory=dict)
     notebooks: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls, title: str, sections: Sequence[Any], theorems: Sequence[Any] = (), *, recipe: Recipe, tables: Tables | None
+    ) -> "Paper":
+        """Return the paper of the modules of its sections, which have NAME, SECTION and CLAIMS; its last page is A-settings.
+
+        theorems: modules with NAME, CLAIMS and verdicts, whose pages come first.
+        """
+        pages = (*theorems, *sections)
+        name = pages[0].NAME.partition("/")[0]
+        return cls(
+            name=name,
+            title=title,
+            recipe=recipe,
+            sections={one.NAME: one.SECTION for one in sections},
+            claims=tuple(claim for one in pages for claim in one.CLAIMS),
+            tables=tables,
+            theorems={one.NAME: one.verdicts for one in theorems},
+            notebooks=(*(one.NAME for one in pages), f"{name}/A-settings"),
+        )
+
     @property
     def pages(self) -> tuple[str, ...]:
         """The notebooks of the paper in the order of the book."""

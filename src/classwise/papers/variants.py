@@ -14,6 +14,8 @@ from classwise.core.spec import Spec
 
 Variant = Mapping[str, Any]
 Variants = Callable[[str, Spec], Sequence[Variant]]
+# Fields of runs whose course over the epochs no page shows: measured at the first and the last epoch, without averages.
+ONCE: Variant = {"measure": 100, "averages": ()}
 
 
 def unvaried(scale: str, plain: Spec) -> Sequence[Variant]:

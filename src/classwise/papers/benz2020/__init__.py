@@ -27,12 +27,4 @@ _SECTIONS = (
     corruptions,
 )
 
-PAPER = Paper(
-    name="benz2020",
-    title="Benz et al. 2020",
-    sections={module.NAME: module.SECTION for module in _SECTIONS},
-    claims=tuple(claim for module in _SECTIONS for claim in module.CLAIMS),
-    recipe=RECIPE,
-    tables=TABLES,
-    notebooks=(*(module.NAME for module in _SECTIONS), "benz2020/A-settings"),
-)
+PAPER = Paper.of("Benz et al. 2020", _SECTIONS, recipe=RECIPE, tables=TABLES)

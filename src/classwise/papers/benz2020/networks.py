@@ -17,14 +17,12 @@ from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.selection import VULNERABLE_PAIRS
-from classwise.papers.variants import Variant, Variants
+from classwise.papers.variants import ONCE, Variant, Variants
 from classwise.stats import combine, intervals, metrics, pooling
 
 Labelled = Mapping[str, Variant]
 
-# Runs of scale quick of which no page shows the course over the epochs.
-_ONCE: Variant = {"measure": 100, "averages": ()}
-_SHORT: Variant = {"epochs": 30, **_ONCE}
+_SHORT: Variant = {"epochs": 30, **ONCE}
 # The epochs of the training whose weights are kept after each epoch but the first.
 KEPT_EPOCHS = 30
 _KEPT: Variant = {"epochs": KEPT_EPOCHS, "keep_last": KEPT_EPOCHS - 1}
@@ -41,9 +39,9 @@ _PUBLISHED: Labelled = {
 # By scale, networks other than that of the scale. An epoch of the deep ones takes longer at scale quick, so that they have fewer.
 NETWORKS: Mapping[str, Labelled] = {
     "quick": {
-        "LeNet": {"model": "lenet", "width": 6, "lr": 0.1, "epochs": 40, **_ONCE},
-        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 40, **_ONCE},
-        "ResNet18": {"model": "resnet18", "width": 4, "lr": 0.1, "epochs": 15, **_ONCE},
+        "LeNet": {"model": "lenet", "width": 6, "lr": 0.1, "epochs": 40, **ONCE},
+        "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 40, **ONCE},
+        "ResNet18": {"model": "resnet18", "width": 4, "lr": 0.1, "epochs": 15, **ONCE},
     },
     "laptop": {"LeNet": _PUBLISHED["LeNet"], "VGG16": {"model": "vgg16", "width": 12}},
     "short": _PUBLISHED,
@@ -57,7 +55,7 @@ _ADAM: Variant = {"optimiser": "adam", "lr": 0.001}
 TRAININGS: Mapping[str, Labelled] = {
     "quick": {
         ADAM: {"optimiser": "adam", "lr": 0.03, **_SHORT},
-        STEP: {"schedule": "step", **_ONCE, **_KEPT},
+        STEP: {"schedule": "step", **ONCE, **_KEPT},
         DECAY: {"weight_decay": 5e-3, **_SHORT},
     },
     "laptop": {ADAM: _ADAM},

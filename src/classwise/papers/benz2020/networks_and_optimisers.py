@@ -3,6 +3,8 @@
 The claims need along `setting` networks, or trainings of one network, that have learned: the first one is that of the scale.
 """
 
+from collections.abc import Callable, Sequence
+
 import xarray as xr
 
 from classwise.papers.benz2020 import networks
@@ -14,41 +16,31 @@ from classwise.stats import bootstrap, metrics
 
 NAME = "benz2020/3-1-networks-and-optimisers"
 _TWINS = tuple(map(networks.standard_of, NETWORK_LABELS))
+_EVERY = (*NETWORK_LABELS, *TRAINING_LABELS)
+_Arrange = Callable[..., xr.Dataset]
 
 
-def _scale(plain: xr.Dataset) -> str:
-    return str(plain.attrs.get("scale", ""))
+def _settings(base: Callable[[str], str], labels: Sequence[str]) -> _Arrange:
+    """Return what puts the training of a scale, which `base` names, and those of the labels, then their twins along `setting`."""
+    return lambda plain, *parts: networks.by_setting(base(str(plain.attrs.get("scale", ""))), labels, plain, *parts)
 
 
-def all_settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    """Return all networks, then the other trainings of the first one, along `setting`."""
-    number = len(NETWORK_LABELS)
-    others, twins, trainings = parts[:number], parts[number : 2 * number], parts[2 * number :]
-    labels = (*NETWORK_LABELS, *TRAINING_LABELS)
-    return networks.by_setting(networks.base_network(_scale(plain)), labels, plain, *others, *trainings, *twins)
+def _judged(arrange: _Arrange) -> _Arrange:
+    """Return what keeps the settings that have learned, their trainings taken as given."""
+    return lambda *parts: networks.as_given(networks.only_learned(arrange(*parts)))
 
 
-def _judged(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return the settings that have learned, their trainings taken as given."""
-    return networks.as_given(networks.only_learned(outcomes))
+_all, _networks = (_settings(networks.base_network, labels) for labels in (_EVERY, NETWORK_LABELS))
+_trainings = _settings(networks.base_training, TRAINING_LABELS)
 
 
-def _networks(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    return _judged(networks.by_setting(networks.base_network(_scale(plain)), NETWORK_LABELS, plain, *parts))
-
-
-def _pairs(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+def _pairs(*parts: xr.Dataset | None) -> xr.Dataset:
     """Return the networks with a standard training, too."""
-    both = _networks(plain, *parts)
+    both = _judged(_networks)(*parts)
     present = both.truth.sel(defence="standard") >= 0
     return both.isel(setting=present.any([dim for dim in present.dims if dim != "setting"]).values)
 
 
-def _trainings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    return _judged(networks.by_setting(networks.base_training(_scale(plain)), TRAINING_LABELS, plain, *parts))
-
-
-_OF_NETWORKS = (*NETWORK_LABELS, *_TWINS)
 SECTION = Section(
     title="Networks and optimisers",
     defences=("standard", "pgd-at"),
@@ -56,11 +48,11 @@ SECTION = Section(
     max_seeds=1,
     parts=networks.parts(NETWORK_LABELS, standard=True) | networks.parts(TRAINING_LABELS),
     arrange={
-        "all": Arranged(all_settings, ("",), (*_OF_NETWORKS, *TRAINING_LABELS)),
-        "learned": Arranged(lambda *parts: _judged(all_settings(*parts)), ("",), (*_OF_NETWORKS, *TRAINING_LABELS)),
-        "networks": Arranged(_networks, ("",), _OF_NETWORKS),
-        "pairs": Arranged(_pairs, ("",), _OF_NETWORKS),
-        "trainings": Arranged(_trainings, ("",), TRAINING_LABELS),
+        "all": Arranged(_all, ("",), (*_EVERY, *_TWINS)),
+        "learned": Arranged(_judged(_all), ("",), (*_EVERY, *_TWINS)),
+        "networks": Arranged(_judged(_networks), ("",), (*NETWORK_LABELS, *_TWINS)),
+        "pairs": Arranged(_pairs, ("",), (*NETWORK_LABELS, *_TWINS)),
+        "trainings": Arranged(_judged(_trainings), ("",), TRAINING_LABELS),
     },
 )
 

@@ -78,7 +78,7 @@ SECTION = Section(
             title="the same training, other initialisation and batch order",
             defences=("pgd-at",),
             evaluations=CLEAN_AND_PGD,
-            run={"measure": 100, "averages": ()},
+            run=variants.ONCE,
             max_seeds=1,
             variants=variants.by_scale(variants.reinitialised(1, 2), laptop=variants.none),
         ),

@@ -25,12 +25,4 @@ _SECTIONS = (
     more_data,
 )
 
-PAPER = Paper(
-    name="entropy2022",
-    title="Entropy 2022",
-    sections={module.NAME: module.SECTION for module in _SECTIONS},
-    claims=tuple(claim for module in _SECTIONS for claim in module.CLAIMS),
-    recipe=RECIPE,
-    tables=TABLES,
-    notebooks=(*(module.NAME for module in _SECTIONS), "entropy2022/A-settings"),
-)
+PAPER = Paper.of("Entropy 2022", _SECTIONS, recipe=RECIPE, tables=TABLES)

@@ -13,15 +13,13 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request, Section
-from classwise.papers.variants import Variant, Variants, by_scale, none
+from classwise.papers.variants import ONCE, Variant, Variants, by_scale, none
 from classwise.stats import combine
 
 # Clean images, and the attacks of Tables 2 to 4; "strong" stands for AutoAttack.
 EVALUATIONS = tuple(Evaluation(attack=name) for name in ("clean", "pgd-20", "margin-20", "strong"))
 # What claims take for AutoAttack.
 AUTOATTACK = "autoattack|strong|cr"
-# Runs whose course over the epochs no page shows.
-ONCE: Mapping[str, Any] = {"measure": 100, "averages": ()}
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ def _with_epochs(networks: xr.Dataset, members: Mapping[str, xr.Dataset]) -> xr.
     return networks.assign_coords(network=names, epochs=("network", [epochs.get(name, 0) for name in members]))
 
 
-_CLEAN = {"attack": "clean"}
 SECTION = Section(
     title="Robust fairness",
     defences=NETWORKS,
@@ -58,7 +57,7 @@ SECTION = Section(
         "": plain(),
         "shorter": joined(
             "network",
-            *(Row("", name, at={"defence": name, **_CLEAN}) for name in NETWORKS),
+            *(Row("", name, at={"defence": name, "attack": "clean"}) for name in NETWORKS),
             Row("shorter", by="epochs"),
             then=_with_epochs,
         ),
@@ -128,8 +127,8 @@ def gains_at_equal_accuracy(statistics: xr.Dataset) -> xr.DataArray:
 def accuracy_and_similarity(statistics: xr.Dataset) -> xr.DataArray:
     """Return clean accuracy, in percent, and mean similarity of each network along a new dimension `quantity`."""
     statistics = statistics.isel(defence=0, drop=True)
-    parts = [likeness.clean_accuracy(statistics), likeness.mean(likeness.similarity(statistics))]
-    return combine.along("quantity", dict(zip(("accuracy", "similarity"), parts, strict=True)))
+    similar = likeness.mean(likeness.similarity(statistics))
+    return combine.along("quantity", {"accuracy": likeness.clean_accuracy(statistics), "similarity": similar})
 
 
 def _of_hardest(statistics: xr.Dataset) -> xr.DataArray:

@@ -20,7 +20,7 @@ from classwise.papers.joined import Row, joined
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import claims
-from classwise.papers.variants import Variant, Variants, by_scale
+from classwise.papers.variants import ONCE, Variant, Variants, by_scale
 from classwise.stats import features
 from classwise.stats.combine import along
 from classwise.stats.intervals import rate_bounds
@@ -32,7 +32,6 @@ FEATURES, PIXELS = "features", "pixels"  # of what the similarity is, along `sou
 # A pair has fewer images than all classes together: smaller batches, so that it takes as many updates as it needs to converge. At
 # the rate of scale quick, which is for batches of twice the size, pairs that could be distinguished end at one constant answer.
 _QUICK: dict[str, Any] = {"batch": 32, "lr": 0.1, "epochs": 30}
-_ONCE: dict[str, Any] = {"measure": 100, "averages": ()}
 CONSTANT = 90  # a network that gives one answer more often than this, in percent, was not trained successfully
 
 
@@ -47,7 +46,7 @@ def pairs(*partners: str) -> Variants:
         smaller = _QUICK if scale == "quick" else {} if scale == "paper" else {"batch": 32}
         chosen = [name for name in names if name != victim and (not partners or name in partners)]
         both = [tuple(name for name in names if name in (victim, other)) for other in chosen]
-        return tuple({"classes": some, **smaller, **_ONCE} for some in both)
+        return tuple({"classes": some, **smaller, **ONCE} for some in both)
 
     return varied
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
-from classwise.stats import features, metrics
+from classwise.stats import combine, features, metrics
 
 MEASURES = ("similarity", "variance")
 # The forms of `forms`, in their order.
@@ -63,9 +63,7 @@ def compared(measure: Callable[..., xr.DataArray], network: str, base: str) -> d
 
 def profile(statistics: xr.Dataset) -> xr.DataArray:
     """Return similarity and variance of each class along a new dimension `measure` (MEASURES), as the paper draws them."""
-    parts = [similarity(statistics), variance(statistics)]
-    both: xr.DataArray = xr.concat(parts, "measure", coords="minimal", compat="override")
-    return both.assign_coords(measure=list(MEASURES)).rename("profile")
+    return combine.along("measure", dict(zip(MEASURES, (similarity(statistics), variance(statistics)), strict=True)))
 
 
 def forms(statistics: xr.Dataset) -> xr.DataArray:
@@ -74,7 +72,7 @@ def forms(statistics: xr.Dataset) -> xr.DataArray:
         similarity(statistics, centred=centred, debiased=debiased) for centred in (False, True) for debiased in (False, True)
     ]
     parts = [part.mean("label") for part in (*cosines, variance(statistics), relative_variance(statistics))]
-    return xr.concat(parts, "form", coords="minimal", compat="override").assign_coords(form=list(FORMS)).rename("forms")
+    return combine.along("form", dict(zip(FORMS, parts, strict=True)))
 
 
 def blocks(outcomes: xr.Dataset, *names: str) -> xr.Dataset:

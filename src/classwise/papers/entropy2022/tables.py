@@ -1,6 +1,7 @@
 """The printed tables of Entropy 2022."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 from classwise.papers.published import Place, Tables
@@ -30,12 +31,11 @@ def _method(row: str) -> Place:
     return {"defence": _COMBINED.get(name, name.lower()) + settings}
 
 
-def _overall(column: str) -> tuple[str, Place]:
-    return "overall", {"attack": _ATTACKS[column]}
+def _rate(variable: str, column: str) -> tuple[str, Place]:
+    return variable, {"attack": _ATTACKS[column]}
 
 
-def _worst(column: str) -> tuple[str, Place]:
-    return "worst", {"attack": _ATTACKS[column]}
+_overall, _worst = (partial(_rate, variable) for variable in ("overall", "worst"))
 
 
 def _smoothed(column: str) -> tuple[str, Place]:
@@ -46,6 +46,7 @@ def _smoothed(column: str) -> tuple[str, Place]:
 
 # Classes as the text calls them, and their names here.
 _CLASSES = {"cat": "cat", "car": "automobile", "dog": "dog"}
+_TEXT_ATTACKS = {"natural": "clean", "PGD-10": "pgd-10"}
 _IN_TEXT = {"single AT": "single-class-at", "PGD-AT": "pgd-at", "TRADES": "trades"}
 
 
@@ -68,8 +69,6 @@ def _measure_in_text(column: str) -> tuple[str, Place]:
         return column, {}
     return ("error of a pair" if measure == "error" else measure), {"attack": _TEXT_ATTACKS[attack]}
 
-
-_TEXT_ATTACKS = {"natural": "clean", "PGD-10": "pgd-10"}
 
 TABLES = Tables(
     folder=Path(__file__).parent,

@@ -14,12 +14,4 @@ from classwise.papers.tian2021.tables import TABLES
 
 _SECTIONS = (class_bias, class_relations, attacks_and_defences, temperature, training_adjustment, background)
 
-PAPER = Paper(
-    name="tian2021",
-    title="Tian et al. 2021",
-    sections={module.NAME: module.SECTION for module in _SECTIONS},
-    claims=tuple(claim for module in _SECTIONS for claim in module.CLAIMS),
-    recipe=RECIPE,
-    tables=TABLES,
-    notebooks=(*(module.NAME for module in _SECTIONS), "tian2021/A-settings"),
-)
+PAPER = Paper.of("Tian et al. 2021", _SECTIONS, recipe=RECIPE, tables=TABLES)

@@ -20,7 +20,7 @@ from classwise.papers.sections import Arranged, Section
 from classwise.papers.selection import mark_pair, marked
 from classwise.papers.terms import claims, of
 from classwise.papers.tian2021 import ranks
-from classwise.papers.tian2021.recipe import ONCE, TEMPERED, UNAVERAGED, coloured, drawings, scenes, trade_offs
+from classwise.papers.tian2021.recipe import TEMPERED, UNAVERAGED, coloured, drawings, scenes, trade_offs
 from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4, in_text
 from classwise.stats import combine, confidence, metrics
 
@@ -72,19 +72,19 @@ SECTION = _part(
     "Adjusting the background",
     "pgd-at",
     evaluations=(Evaluation(), *_LONGER, Evaluation(transform="nearly-grey")),
-    run=ONCE,
+    run=variants.ONCE,
     variants=coloured("neighbours", "apart", eps="0.5"),
     parts={
         "plain": _part("drawings on black", "standard", "pgd-at", evaluations=_PGD_40, variants=drawings),
         "standard": _part(
-            "standard training on colours", "standard", evaluations=_SWAPPED, run=ONCE, variants=coloured("neighbours")
+            "standard training on colours", "standard", evaluations=_SWAPPED, run=variants.ONCE, variants=coloured("neighbours")
         ),
         "scenes": _part("uneven backgrounds", "trades", evaluations=_REPAINTED, run=UNAVERAGED, variants=scenes, whiteness=True),
         "adjusted": _part(
             "uneven backgrounds, another trade-off for one class",
             "trades-per-class",
             evaluations=_REPAINTED,
-            run=ONCE,
+            run=variants.ONCE,
             variants=variants.combined(trade_offs("0.5"), scenes),
         ),
     },

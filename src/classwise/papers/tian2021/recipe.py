@@ -27,9 +27,7 @@ RECIPE = replace(
 
 # Sections 6.1 and 6.2 attack with Temperature-PGD.
 TEMPERED = (Evaluation(), Evaluation(attack="temperature-pgd-20"))
-# Runs whose history no page shows are measured at their first and last epoch only.
 UNAVERAGED: dict[str, Any] = {"averages": ()}
-ONCE = {"measure": 100, **UNAVERAGED}
 
 
 def trade_offs(*values: str) -> Variants:

@@ -169,11 +169,8 @@ def tempered(outcomes: xr.Dataset, grid: Sequence[int] = INVERSE) -> xr.Dataset:
     its cosines is one more along `defence`, named by `combine.network_name`. form: "stable" and "published". grid: the values of
     1 / T; a network without all of them is left out.
     """
-    attacks, heats = (
-        [str(name).partition("@")[0] for name in outcomes.attack.values],
-        map(inverse_name, outcomes["inverse"].values),
-    )
-    named = outcomes.assign_coords(attack=attacks, inverse=list(heats))
+    attacks = [str(name).partition("@")[0] for name in outcomes.attack.values]
+    named = outcomes.assign_coords(attack=attacks, inverse=list(map(inverse_name, outcomes["inverse"].values)))
     plain, hot = (named.sel(attack=name, drop=True) for name in BOTH_ATTACKS)
     forms = ["stable", "published"]
     first = plain.sel(inverse=["1"], form="", drop=True).expand_dims(form=forms)

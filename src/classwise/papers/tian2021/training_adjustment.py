@@ -19,7 +19,7 @@ from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.selection import mark_pair, marked
 from classwise.papers.terms import claims
 from classwise.papers.tian2021 import homing
-from classwise.papers.tian2021.recipe import ONCE, TEMPERED, trade_offs
+from classwise.papers.tian2021.recipe import TEMPERED, trade_offs
 from classwise.papers.tian2021.tables import in_text
 from classwise.stats import combine, metrics
 
@@ -29,10 +29,10 @@ _MADRY: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD,
 SECTION = Section(
     title="Adjusting the training",
     parts={
-        "without": Section(title="each class left out", run=ONCE, variants=variants.without, **_MADRY),
+        "without": Section(title="each class left out", run=variants.ONCE, variants=variants.without, **_MADRY),
         "again": Section(
             title="the same classes, other initialisation and batch order",
-            run=ONCE,
+            run=variants.ONCE,
             variants=variants.reinitialised(1, 2),
             **_MADRY,
         ),
@@ -42,7 +42,7 @@ SECTION = Section(
             title="another trade-off for one class",
             defences=("trades-per-class",),
             evaluations=TEMPERED,
-            run=ONCE,
+            run=variants.ONCE,
             max_seeds=1,
             variants=trade_offs("0.5", "2", "18"),
         ),

@@ -67,6 +67,15 @@ def _spread(table: pd.DataFrame, apart: float, top: float = float("inf")) -> pd.
     return rows.assign(at=places)
 
 
+def _grouped(groups: Mapping[str, Sequence[str]], **legend: Any) -> tuple[Any, alt.Color, dict[str, str]]:
+    """Return the selection of groups by the legend, their colours, grey for "other", and the group of each class in any."""
+    picked, hues = from_legend(Category("group", list(groups)))
+    scale = alt.Scale(domain=[*groups, "other"], range=[*_GROUP_COLOURS, GREY])
+    key = alt.Legend(symbolOpacity=1, values=list(groups), **legend)
+    of = {str(label): name for name, labels in groups.items() for label in labels}
+    return picked, alt.Color("group:N", scale=scale, title=hues.title, legend=key), of
+
+
 def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], setting: Setting, title: str, y: str) -> Any:
     """Return the accuracy of each class over a setting, and of two groups of classes together with 95 % intervals as bands.
 
@@ -74,15 +83,11 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     of no group are grey. y: what the accuracy is, "robust accuracy, %". A click in the legend picks a group.
     """
     values, along = setting.values(count), setting.dim
-    of = {str(label): name for name, labels in groups.items() for label in labels}
+    picked, colour, of = _grouped(groups, orient="top", labelLimit=300)
     table = setting.placed(frame(metrics.accuracy(count)))
     table["group"] = table["label"].astype(str).map(of).fillna("other")
     shares = intervals.shares({name: count.sel(label=list(labels)) for name, labels in groups.items()}, along)
     both = setting.placed(shares.reset_index().rename(columns={"images of": "group", "share": "value"}))
-    picked, hues = from_legend(Category("group", list(groups)))
-    scale = alt.Scale(domain=[*groups, "other"], range=[*_GROUP_COLOURS, GREY])
-    legend = alt.Legend(orient="top", symbolOpacity=1, values=list(groups), labelLimit=300)
-    colour = alt.Color("group:N", scale=scale, title=hues.title, legend=legend)
     x = setting.axis(values, right=1.12)
     single = alt.Chart(table).encode(x=x, y=alt.Y("value:Q", title=y, scale=_LEVELS), detail="label:N", color=colour)
     lines = single.mark_line(strokeWidth=1.2).encode(
@@ -128,16 +133,12 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     group of classes, those of none are grey.
     """
     values = setting.values(accuracy)
-    of = {str(label): name for name, labels in groups.items() for label in labels}
+    picked, colour, of = _grouped(groups)
     table = frame(accuracy.sel(attack=images[0], drop=True), "clean").merge(
         frame(accuracy.sel(attack=images[1], drop=True), "robust")
     )
     table = setting.placed(table).assign(group=lambda rows: rows["label"].astype(str).map(of).fillna("other"))
     table["end"] = table[setting.dim] == values[-1]
-    picked, hues = from_legend(Category("group", list(groups)))
-    scale = alt.Scale(domain=[*groups, "other"], range=[*_GROUP_COLOURS, GREY])
-    legend = alt.Legend(symbolOpacity=1, values=list(groups))
-    colour = alt.Color("group:N", scale=scale, title=hues.title, legend=legend)
     # The room around the dots may reach beyond 100 %.
     axis = alt.Axis(labelExpr="datum.value > 100 ? '' : datum.label")
     base = alt.Chart(table).encode(

@@ -10,6 +10,7 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.core.errors import unknown
 from classwise.papers.selection import by_robustness
+from classwise.stats.combine import along
 
 GROUPS = ("hard", "easy")
 DIFFERENCE = "hard less easy"
@@ -55,5 +56,4 @@ def mean_of(rates: xr.DataArray, group: str) -> xr.DataArray:
 def of_groups(points: xr.DataArray) -> xr.DataArray:
     """Return points of classes as those of both groups and their difference along a new dimension `group`."""
     hard, easy = (mean_of(points, group) for group in GROUPS)
-    parts = [hard, easy, hard - easy]
-    return xr.concat(parts, "group", coords="minimal", compat="override").assign_coords(group=[*GROUPS, DIFFERENCE])
+    return along("group", {"hard": hard, "easy": easy, DIFFERENCE: hard - easy})

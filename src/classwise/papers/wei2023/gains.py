@@ -120,8 +120,7 @@ def as_printed(number: int, pairs: Pairs) -> xr.Dataset:
 
 def within(value: xr.DataArray, error: xr.DataArray) -> xr.DataArray:
     """Return low, value and high along a new dimension `bound`; error: by how much the ends differ from the value."""
-    ends: xr.DataArray = xr.concat([value - error, value, value + error], "bound")
-    return ends.assign_coords(bound=["low", "value", "high"])
+    return along("bound", {"low": value - error, "value": value, "high": value + error})
 
 
 def by_source(theirs: xr.Dataset, mine: xr.DataArray | None = None) -> xr.DataArray:

@@ -18,18 +18,13 @@ from classwise.stats import metrics
 NAME = "wei2023/3-2-regularisations"
 
 
-def _marked(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
-    """Return the networks of all betas, with the two groups of classes."""
-    return mark_groups(by_beta(plain, swept))
-
-
 SECTION = Section(
     title="Different regularisations",
     parts={
         "swept": BETAS,
         "choosing": Section(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
     },
-    arrange={"betas": Arranged(_marked, ("", "swept"))},
+    arrange={"betas": Arranged(lambda *both: mark_groups(by_beta(*both)), ("", "swept"))},
     **TRADES,
 )
 

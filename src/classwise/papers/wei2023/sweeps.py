@@ -30,7 +30,7 @@ LOWEST_BETA, USUAL_BETA = "1", "6"
 TRADES: dict[str, Any] = {"defences": ("trades",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2}
 BETAS = Section(
     title="other betas",
-    run={"measure": 100, "averages": ()},
+    run=variants.ONCE,
     variants=variants.by_scale(variants.betas(1, 3), laptop=variants.betas(1), paper=variants.betas(1, 2, 3, 4, 5, 7, 8)),
     **TRADES,
 )
