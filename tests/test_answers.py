@@ -1,8 +1,9 @@
 """The gate of the claims: what each of them says and tests, and its verdicts on answers made by hand, stay as they are.
 
 The answers are the EXTREMES and CASES of the tests of the papers: for each claim, some on which it holds and others on which it
-fails. REFUSED are answers on which a claim cannot be measured, each with what the error says. golden/answers.json holds a line for each claim, by section and name. `python -m tests.test_answers` writes it again: do
-that when a claim or a statistic changes on purpose, and say why in the commit.
+fails. REFUSED are answers on which a claim cannot be measured, each with what the error says. golden/answers.json holds a line
+for each claim, by section and name. `python -m tests.test_answers` writes it again: do that when a claim or a statistic changes
+on purpose, and say why in the commit.
 """
 
 import importlib.util

@@ -33,7 +33,7 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
     outcomes: of one or more defences under several attacks, compared on the images that all attacks were evaluated on.
     """
     names = [str(name) for name in outcomes.attack.values if name != "clean"]
-    full = aggregate.with_worst_case(aggregate.common(outcomes.sel(attack=names)), "all")
+    full = aggregate.with_worst_case(outcomes.sel(attack=names), "all")
     present = full.truth.sel(attack="all") >= 0
     full = full.assign(truth=full.truth.where(present, -1))
 
