@@ -61,17 +61,19 @@ def inverted(model: nn.Module, images: Tensor, starts: Tensor, how: Inversion = 
     model: with a method `features`; used in eval mode. images, starts: (n, channels, height, width) in [0, 1], as is the result.
     The images of a batch do not influence one another. UserError for a model without features and where shapes differ.
     """
-    check_features(model)
+    features = getattr(model, "features", None)
+    if not callable(features) or isinstance(features, nn.Module):
+        raise UserError(f"{type(model).__name__} has no method features(), whose result rebuilt images share")
     if images.shape != starts.shape:
         raise UserError(f"images and starts must have the same shape, got {tuple(images.shape)} and {tuple(starts.shape)}")
     with eval_mode(model), frozen(model):
-        features = fused_for_search(_Body(model), images[:8])
+        body = fused_for_search(_Body(model), images[:8])
         with torch.no_grad():
-            target = features(images)
+            target = body(images)
         moved = starts.clone()
         for step in range(how.steps):
             moved.requires_grad_()
-            distance = (features(moved) - target).square().sum(1)
+            distance = (body(moved) - target).square().sum(1)
             (gradient,) = torch.autograd.grad(distance.sum(), moved)
             length = torch.linalg.vector_norm(gradient.flatten(1), dim=1).clamp_min(_TINY).view(-1, 1, 1, 1)
             size = how.rate * (1 - step / how.steps)
@@ -95,10 +97,3 @@ class _Body(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         features: Tensor = self.model.features(x)  # type: ignore[operator]
         return features
-
-
-def check_features(model: nn.Module) -> None:
-    """Raise UserError if a model has no method `features`."""
-    features = getattr(model, "features", None)
-    if not callable(features) or isinstance(features, nn.Module):
-        raise UserError(f"{type(model).__name__} has no method features(), whose result rebuilt images share")

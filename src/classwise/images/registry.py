@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
 
 import torch
+from torch import Tensor
 
 from classwise.core import datasets
 from classwise.core.datasets import DATASETS, split_background, with_options
@@ -100,26 +101,22 @@ def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "
 Transform = Callable[[Images, int], Images]
 
 
-def _levels(prefix: str, change: Callable[[Images, int, str, int], Images]) -> dict[str, Transform]:
-    """Return a transform for each corruption and severity from a function of images, a seed and these two."""
-
-    def at(name: str, severity: int) -> Transform:
-        return lambda images, seed: change(images, seed, name, severity)
-
-    return {f"{prefix}{name}-{severity}": at(name, severity) for name in CORRUPTIONS for severity in SEVERITIES}
+def _levels(prefix: str, change: Callable[[str, int, Images, int], Images]) -> dict[str, Transform]:
+    """Return a transform for each corruption and severity from a function of these two, images and a seed."""
+    return {f"{prefix}{name}-{severity}": partial(change, name, severity) for name in CORRUPTIONS for severity in SEVERITIES}
 
 
-def _replaced_background(images: Images, seed: int, *, name: str) -> Images:
-    return replace(images, pixels=backgrounds.REPLACED[name](images.pixels, seed))
+def _replaced_background(change: Callable[[Tensor, int], Tensor], images: Images, seed: int) -> Images:
+    return replace(images, pixels=change(images.pixels, seed))
 
 
 # Functions of images and a seed. "fog-3" is computed; "cifar10-c-fog-3" is read from the published files, which gives other
 # results.
 TRANSFORMS: dict[str, Transform] = {
     "none": lambda images, seed: images,
-    **_levels("", lambda images, seed, name, severity: corrupt(images, name, severity, seed)),
-    **_levels("cifar10-c-", lambda images, seed, name, severity: cifar10_c(images, name, severity)),
-    **{name: partial(_replaced_background, name=name) for name in backgrounds.REPLACED},
+    **_levels("", lambda name, severity, images, seed: corrupt(images, name, severity, seed)),
+    **_levels("cifar10-c-", lambda name, severity, images, seed: cifar10_c(images, name, severity)),
+    **{name: partial(_replaced_background, change) for name, change in backgrounds.REPLACED.items()},
 }
 
 

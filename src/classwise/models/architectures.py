@@ -280,10 +280,8 @@ def _vgg(letter: str, shape: Shape, classes: int, width: int) -> Made:
     layers = [nn.Linear(8 * width * 7 * 7, hidden), nn.ReLU(inplace=True), nn.Dropout()]
     body["classifier"] = nn.Sequential(*layers, nn.Linear(hidden, hidden), nn.ReLU(inplace=True), nn.Dropout())
     network, head = nn.Sequential(body), nn.Linear(hidden, classes)
-    for layer in (*network.modules(), head):
-        if isinstance(layer, nn.Conv2d):
-            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(layer, nn.Linear):
+    for layer in (*_he_initialised(network).modules(), head):
+        if isinstance(layer, nn.Linear):
             nn.init.normal_(layer.weight, 0, 0.01)
         if isinstance(layer, nn.Conv2d | nn.Linear) and layer.bias is not None:
             nn.init.zeros_(layer.bias)

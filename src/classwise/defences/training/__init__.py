@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from classwise.attacks import evaluate
 from classwise.attacks.balls import BALLS
 from classwise.attacks.evaluate import EvaluationSettings, confusion_counts
-from classwise.defences.averaging import copied
-from classwise.defences.calibrations import ClassSettings, EpochStats
+from classwise.defences.averaging import Averaging, copied
+from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats
 from classwise.defences.objectives import Adversary, LossTerms, TrainingStep
 from classwise.defences.training import checkpoints
 from classwise.defences.training.optimisation import DECAYS, OPTIMISERS, SCHEDULES, factor, gates, groups
@@ -58,6 +58,7 @@ def train(
     loss or the logits are no longer finite.
     """
     network = training_network(state.model, config.precision)
+    measuring: list[Calibration | Averaging] = [config.defence.calibration, *config.averagings.values()]
     if state.epoch == 0 and config.defence.calibration.active_at(0.0):
         _calibrate(state, config, EpochStats(0.0, None, *checkpoints.attacked_counts(state, config, valid)))
     while state.epoch < config.epochs and not state.stopped:
@@ -75,20 +76,15 @@ def train(
         seconds = time.perf_counter() - started
         if before is not None and _overfits(state, images, config):
             state.model.load_state_dict(before)
-        counts = checkpoints.attacked_counts(state, config, valid) if _needs_validation(state, config) else None
+        counts = None
+        if config.select_by is not None or any(part.active_at(state.epoch / config.epochs) for part in measuring):
+            counts = checkpoints.attacked_counts(state, config, valid)
         taken = _average(state, config, counts)
         losses = checkpoints.class_losses(state, config, valid) if config.defence.calibration.needs_losses else None
         seen, (on_clean, on_attacked) = attacked if attacked is not None else clean, counts or (None, None)
         _calibrate(state, config, EpochStats(state.epoch / config.epochs, seen, on_clean, on_attacked, predictions, losses))
         _keep(state, config, counts, valid, test)
         yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, counts, taken)
-
-
-def _needs_validation(state: State, config: TrainConfig) -> bool:
-    """Return whether anything needs the validation images after this epoch."""
-    progress, defence = state.epoch / config.epochs, config.defence
-    averaged = any(averaging.active_at(progress) for averaging in config.averagings.values())
-    return config.select_by is not None or defence.calibration.active_at(progress) or averaged
 
 
 # Losing so much accuracy from one epoch to the next is catastrophic overfitting (Wong et al. 2020).
@@ -112,7 +108,6 @@ def _overfits(state: State, images: Images, config: TrainConfig) -> bool:
 
 
 def _calibrate(state: State, config: TrainConfig, stats: EpochStats) -> None:
-    """Set the settings of the next epoch."""
     state.settings, state.memory = config.defence.calibration(state.base, state.settings, state.memory, stats)
 
 
