@@ -84,14 +84,20 @@ def test_an_objective_and_its_gradient_are_the_formula(name, model, batch):
     assert torch.allclose(gradients(model, cost.loss.mean()), gradients(model, expected.mean()), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["pgd-he", "trades-he"])
+@pytest.mark.parametrize("name", ["pgd-he", "trades-he", "ldam"])
 def test_hypersphere_embedding_is_its_formula(name, batch):
-    """Scale 10 or 15 on cosines, the margin .2 off the own one, and the attack on the scaled cosines without it."""
+    """Scale 10, 15 or 30 on cosines, a margin off the own one, and the attack on the scaled cosines without it."""
     x, y = batch
-    objective = DEFENCES[name].objective
+    objective, margin = DEFENCES[name].objective, torch.linspace(0.1, 0.5, 10, dtype=torch.float64)[y]
+    margin = margin if name == "ldam" else 0.2 + 0 * margin
     model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").double().eval()
     watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
-    cost = objective(model, x.double(), y, each(objective.beta, objective.margin), watching)
+    cost = objective(model, x.double(), y, replace(each(objective.beta), margin=margin), watching)
+    if name != "trades-he":  # unscaled cosines make a nearly uniform softmax, whose ascent is another
+        problem = (x.double(), y, Linf(0.1), torch.Generator().manual_seed(0))
+        of_scaled, of_bare = (PGD(steps=3).craft(one, *problem) for one in (objective.scaled_model(model), model))
+        assert torch.equal(watching.made, of_scaled)
+        assert not torch.equal(watching.made, of_bare)
     own = torch.arange(len(y)), y
 
     def cosines(pixels):
@@ -101,7 +107,7 @@ def test_hypersphere_embedding_is_its_formula(name, batch):
 
     seen = cosines(x.double() if name == "trades-he" else watching.made)
     shifted = objective.scale * seen
-    shifted[own] = objective.scale * (seen[own] - 0.2)
+    shifted[own] = objective.scale * (seen[own] - margin)
     expected = -(shifted[own].exp() / shifted.exp().sum(1)).log()
     if name == "trades-he":
         p, q = (15 * cosines(one) for one in (x.double(), watching.made))
@@ -110,19 +116,6 @@ def test_hypersphere_embedding_is_its_formula(name, batch):
     assert torch.allclose(gradients(model, cost.loss.mean()), gradients(model, expected.mean()), atol=1e-9)
     with torch.no_grad():
         assert model(x.double()).abs().max() <= 1 + 1e-12
-
-
-def test_the_attack_on_a_cosine_head_sees_the_scale(batch):
-    """Unscaled cosines make a nearly uniform softmax, whose ascent is another."""
-    x, y = batch
-    model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").eval()
-    objective = DEFENCES["pgd-he"].objective
-    watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
-    objective(model, x, y, each(0, 0.2), watching)
-    scaled = PGD(steps=3).craft(objective.scaled_model(model), x, y, Linf(0.1), torch.Generator().manual_seed(0))
-    bare = PGD(steps=3).craft(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
-    assert torch.equal(watching.made, scaled)
-    assert not torch.equal(watching.made, bare)
 
 
 def test_trades_attacks_the_divergence_from_the_clean_answer(model, batch):
@@ -139,21 +132,16 @@ def test_trades_attacks_the_divergence_from_the_clean_answer(model, batch):
 
 @pytest.mark.parametrize("normalised", [False, True])
 def test_trades_with_beta_0_is_standard_training(normalised, model, batch):
+    """Also where single classes have it."""
     x, y = batch
     model.eval()
+    betas = (torch.full(y.shape, 6.0), torch.where(y == 5, 0.5, 6.0))
+    whole, apart = (TRADES()(model, x, y, replace(each(), beta=beta), adversary()) for beta in betas)
+    assert torch.allclose(whole.robust[y == 5], 12 * apart.robust[y == 5], rtol=1e-5)
+    assert torch.equal(whole.loss[y != 5], apart.loss[y != 5])
     first, second = (one(model, x, y, each(0.0), adversary()).loss for one in (TRADES(normalised=normalised), Standard()))
     assert torch.allclose(first, second, atol=1e-6)
     assert torch.allclose(gradients(model, first.mean()), gradients(model, second.mean()), atol=1e-6)
-
-
-def test_each_class_may_have_its_own_beta(model, batch):
-    x, y = batch
-    model.eval()
-    beta = torch.where(y == 5, 0.5, 6.0)
-    alike, apart = (TRADES()(model, x, y, replace(each(), beta=some), adversary()) for some in (beta * 0 + 6, beta))
-    assert torch.equal(TRADES()(model, x, y, each(6.0), adversary()).loss, alike.loss)
-    assert torch.allclose(alike.robust[y == 5], 12 * apart.robust[y == 5], rtol=1e-5)
-    assert torch.equal(alike.loss[y != 5], apart.loss[y != 5])
 
 
 def test_a_detached_divergence_has_the_same_loss_and_another_gradient(model, batch):
@@ -187,15 +175,9 @@ def test_the_mode_of_the_attack_decides_how_often_the_running_statistics_move(mo
     fusing = replace(adversary(mode), fusions=inference.fusions(model))
     Adversarial()(model, x, y, each(0.0), fusing)
     assert int(model.body[1].num_batches_tracked) == moves
-    assert model.training
-
-
-@pytest.mark.parametrize("mode", ["eval", "train"])
-def test_the_mode_of_a_scaled_network_comes_back(batch, mode):
-    x, y = batch
-    model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").train()
-    DEFENCES["trades-he"].objective(model, x, y, each(6.0, 0.2), adversary(mode))
-    assert all(layer.training for layer in model.modules())
+    scaled = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").train()
+    DEFENCES["trades-he"].objective(scaled, x, y, each(6.0, 0.2), adversary(mode))
+    assert all(layer.training for one in (model, scaled) for layer in one.modules())
 
 
 def seen_in_training(model):
@@ -282,15 +264,6 @@ def test_the_regulariser_adds_its_similarity(model, batch):
     assert torch.allclose(more.loss - plain.loss, 0.5 * class_similarity(plain.attacked, y).expand(64), atol=1e-6)
 
 
-def test_ldam_takes_its_margin_off_the_own_cosine(batch):
-    x, y = batch
-    model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").eval()
-    margin = torch.linspace(0.1, 0.5, 10)[y]
-    cost = DEFENCES["ldam"].objective(model, x, y, replace(each(0.0), margin=margin), adversary())
-    shifted = cost.attacked - margin[:, None] * F.one_hot(y, 10)
-    assert torch.allclose(cost.loss, F.cross_entropy(30 * shifted, y, reduction="none"), atol=1e-5)
-
-
 def test_options_reach_the_part_that_has_them():
     assert defences.build("trades", {"beta": 2}).objective.beta == 2
     assert defences.build("trades").objective.beta == 6
@@ -313,14 +286,11 @@ def test_the_calibrated_defences_of_cfa_are_those_of_its_tables_without_averages
     for name in ("trades-ccm-ccr", "fat-ccm", "at-ccm"):
         whole = DEFENCES[{"trades-ccm-ccr": "trades-cfa"}.get(name, name.replace("ccm", "cfa"))]
         assert DEFENCES[name] == replace(whole, averaging=NoAveraging())
-    assert DEFENCES["fat-constant"] == replace(DEFENCES["fat-ccm"], calibration=Uniform())
-    assert (ATTACKS[DEFENCES["fat-constant"].attack].tau, ATTACKS[DEFENCES["fat-constant"].attack].omega) == (3, 0)
-
-
-def test_a_defence_is_one_line_of_parts():
     assert DEFENCES["trades-cfa"] == Defence(
         TRADES(normalised=True), "pgd-10-gaussian", CFA(lambda1=0.3, lambda2=0.5), FAWA(decay=0.85, threshold=0.2)
     )
+    assert DEFENCES["fat-constant"] == replace(DEFENCES["fat-ccm"], calibration=Uniform())
+    assert (ATTACKS[DEFENCES["fat-constant"].attack].tau, ATTACKS[DEFENCES["fat-constant"].attack].omega) == (3, 0)
 
 
 @pytest.mark.parametrize(

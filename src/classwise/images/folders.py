@@ -156,7 +156,6 @@ def _eight_bits(image: Image.Image, channels: int | None) -> Image.Image:
 
 
 def _resized(image: Image.Image, form: ImageFormat) -> Image.Image:
-    """Return an image in its final size."""
     from torchvision.transforms.v2 import functional
 
     if form.size is None or (image.height, image.width) == form.size:

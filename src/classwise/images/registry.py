@@ -27,7 +27,6 @@ _SPELLING = {"all_test": "whole"}
 
 
 def _with_background(split: str, seed: int, *, base: Reader, background: str) -> Images:
-    """Return a split of a dataset with other backgrounds."""
     images = base(split, seed)
     return replace(images, pixels=backgrounds.BACKGROUNDS[background](images.pixels, images.labels, images.index))
 

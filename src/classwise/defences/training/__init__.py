@@ -157,7 +157,6 @@ def _keep(
 
 
 def _averaged(state: State, name: str) -> nn.Module:
-    """Return a copy of the network with the weights of an average."""
     model = copy.deepcopy(state.model)
     model.load_state_dict(state.averages[name])
     return model
