@@ -81,14 +81,8 @@ def test_every_entry_agrees_with_itself(name):
         assert tuple(datasets.superclasses(name)) == info.classes
 
 
-@pytest.mark.parametrize(
-    ("dataset", "parts"),
-    [
-        ("digits-apart", ("digits", "apart")),
-        ("fashion-mnist", ("fashion-mnist", "")),
-        ("folder:my-signs", ("folder:my-signs", "")),
-    ],
-)
-def test_a_name_is_split_at_a_background_only(dataset, parts):
-    assert datasets.split_background(dataset) == parts
-    assert datasets.base_dataset(dataset) == parts[0]
+@pytest.mark.parametrize(("base", "background"), [("digits", "apart"), ("fashion-mnist", ""), ("folder:my-signs", "")])
+def test_a_name_is_split_at_a_background_only(base, background):
+    dataset = f"{base}-{background}" if background else base
+    assert datasets.split_background(dataset) == (base, background)
+    assert datasets.base_dataset(dataset) == base

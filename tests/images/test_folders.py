@@ -40,6 +40,9 @@ def signs(root, counts=(("go", 6), ("stop", 5)), parts=("",), **form):
                 put(root / part / name / f"{number}.png", picture(100 * label + number + 1000 * (part == "valid"), **form))
 
 
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 12 12\nshowpage\n"
+
+
 def cached_arrays(home):
     return sorted((home / FOLDER).glob("*.npy"))
 
@@ -98,16 +101,13 @@ def test_any_format_and_depth_become_eight_bits_in_colour(home):
     assert (by_name["gif"] == 7).all()
 
 
-def test_grey_images_have_one_channel_unless_told(home):
-    signs(home / "signs", parts=("test",), channels=1)
-    assert images.load("folder:signs", "test").shape == (1, 12, 12)
-    assert images.load("folder:signs?channels=3", "test").shape == (3, 12, 12)
+def test_images_are_resized_and_get_channels_as_told(home):
+    signs(home / "grey", parts=("test",), channels=1)
+    assert images.load("folder:grey", "test").shape == (1, 12, 12)
+    assert images.load("folder:grey?channels=3", "test").shape == (3, 12, 12)
     signs(home / "colour", parts=("test",))
     told = Image.fromarray(picture(0)).convert("L")
     assert np.array_equal(images.load("folder:colour?channels=1", "test").pixels[0, 0], np.asarray(told))
-
-
-def test_images_are_resized_as_told(home):
     signs(home / "signs", parts=("test",), size=(20, 10))
     assert images.load("folder:signs", "test").shape == (3, 20, 10)
     middle = images.load("folder:signs?size=10", "test").pixels[0].permute(1, 2, 0).numpy()
@@ -117,9 +117,8 @@ def test_images_are_resized_as_told(home):
     told = Image.fromarray(picture(0, (20, 10))).resize((6, 8), Image.Resampling.BILINEAR)
     assert np.array_equal(stretched.pixels[0].permute(1, 2, 0), np.asarray(told))
     put(home / "signs" / "test" / "stop" / "wide.png", picture(0, (12, 20)))
-    with pytest.raises(
-        UserError, match=r"differ in size \(go/0.png 20 x 10, stop/wide.png 12 x 20\); resize them, or write .size=64"
-    ):
+    says = r"differ in size \(go/0.png 20 x 10, stop/wide.png 12 x 20\); resize them, or write .size=64"
+    with pytest.raises(UserError, match=says):
         images.load("folder:signs", "test")
     assert images.load("folder:signs?size=8", "test").shape == (3, 8, 8)
 
@@ -131,9 +130,8 @@ def test_files_that_cannot_be_read_are_counted_named_and_skipped_only_when_told(
     whole = (root / "stop" / "1.png").read_bytes()
     (root / "stop" / "1.png").write_bytes(whole[: len(whole) // 2])
     for _ in range(2):  # decoded, then from what was kept
-        with pytest.raises(
-            UserError, match=r"2 of 11 image files in .* cannot be read: go/2.png \(no image\); stop/1.png .*skip-bad"
-        ):
+        says = r"2 of 11 image files in .* cannot be read: go/2.png \(no image\); stop/1.png .*skip-bad"
+        with pytest.raises(UserError, match=says):
             images.load("folder:signs", "test")
     found = images.load("folder:signs?skip-bad=1", "test")
     assert found.index.tolist() == [0, 1, 3, 4, 5, 6, 8, 9, 10]
@@ -141,39 +139,25 @@ def test_files_that_cannot_be_read_are_counted_named_and_skipped_only_when_told(
     assert found.pixels[2].permute(1, 2, 0).numpy().tolist() == picture(3).tolist()
 
 
-def test_no_program_is_run_for_a_file_of_postscript(home, monkeypatch):
-    """PIL would hand it to Ghostscript, whatever its name ends in."""
-    signs(home / "signs", parts=("test",))
-    (home / "signs" / "test" / "go" / "1.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 12 12\nshowpage\n")
+DAMAGES = [
+    (lambda root: (root / "test" / "yield").mkdir(), "the class folder yield in .*test holds no image; put images there"),
+    (lambda root: shutil.rmtree(root / "test" / "stop"), "holds the folder go, expected .* at least two classes"),
+    (lambda root: [shutil.rmtree(path) for path in (root / "test").iterdir()], "holds no folder, expected"),
+    (lambda root: (root / "train" / "stop").rename(root / "train" / "halt"), "in their classes: halt, stop is in one"),
+    (lambda root: shutil.rmtree(root / "test"), "signs has no folder test or val; put one there"),
+    (lambda root: [file.write_bytes(b"none") for file in root.rglob("*.png")], "none of the 11 files .* can be read"),
+    # PIL would hand it to Ghostscript, whatever its name ends in.
+    (lambda root: (root / "test" / "go" / "1.png").write_bytes(POSTSCRIPT), r"1 of 11 image files .* go/1.png \(no image\)"),
+]
+
+
+@pytest.mark.parametrize(("damage", "says"), DAMAGES)
+def test_folders_and_files_that_do_not_fit_are_named(home, monkeypatch, damage, says):
     monkeypatch.setattr("subprocess.check_call", lambda *_, **__: pytest.fail("a program was run"))
-    with pytest.raises(UserError, match=r"1 of 11 image files .* go/1.png \(no image\)"):
-        images.load("folder:signs", "test")
-
-
-@pytest.mark.parametrize(
-    ("damage", "split", "says"),
-    [
-        (
-            lambda root: (root / "test" / "yield").mkdir(),
-            "test",
-            "the class folder yield in .*test holds no image; put images there",
-        ),
-        (lambda root: shutil.rmtree(root / "test" / "stop"), "test", "holds the folder go, expected .* at least two classes"),
-        (lambda root: [shutil.rmtree(path) for path in (root / "test").iterdir()], "test", "holds no folder, expected"),
-        (
-            lambda root: (root / "train" / "stop").rename(root / "train" / "halt"),
-            "test",
-            "in their classes: halt, stop is in one",
-        ),
-        (lambda root: shutil.rmtree(root / "train"), "train", "signs has no folder train; put one there"),
-        (lambda root: [file.write_bytes(b"none") for file in root.rglob("*.png")], "test", "none of the 11 files .* can be read"),
-    ],
-)
-def test_folders_that_do_not_fit_are_named(home, damage, split, says):
     signs(home / "signs", parts=("train", "test"))
     damage(home / "signs")
     with pytest.raises(UserError, match=says):
-        images.load("folder:signs", split)
+        images.load("folder:signs", "test")
 
 
 @pytest.fixture
@@ -184,21 +168,13 @@ def decoded(monkeypatch):
     return seen
 
 
-def test_files_are_decoded_once(home, decoded):
+@pytest.mark.parametrize("change", ["changed", "added", "removed"])
+def test_files_are_decoded_once_until_they_change(home, decoded, change):
     signs(home / "signs", parts=("test",))
     first = images.load("folder:signs", "test").pixels
-    assert len(decoded) == 11
-    assert torch.equal(images.load("folder:signs", "test").pixels, first)
-    assert len(decoded) == 11
     images.load("folder:signs?size=8", "test")
     assert torch.equal(images.load("folder:signs", "test").pixels, first)
     assert len(decoded) == 22, "another size is kept beside the first"
-
-
-@pytest.mark.parametrize("change", ["changed", "added", "removed"])
-def test_what_was_kept_of_other_files_is_made_anew(home, decoded, change):
-    signs(home / "signs", parts=("test",))
-    images.load("folder:signs", "test")
     file = home / "signs" / "test" / "go" / "5.png"
     if change == "removed":
         file.unlink()
@@ -208,7 +184,7 @@ def test_what_was_kept_of_other_files_is_made_anew(home, decoded, change):
     assert len(found) == {"changed": 11, "added": 12, "removed": 10}[change]
     if change != "removed":
         assert found.pixels[5 + (change == "added")].permute(1, 2, 0).numpy().tolist() == picture(999).tolist()
-    assert len(cached_arrays(home / "signs")) == 1
+    assert len(cached_arrays(home / "signs")) == 2, "the stale array is gone"
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -221,6 +197,9 @@ def test_a_damaged_cache_is_made_anew(home, decoded, monkeypatch, damage, large)
     first = images.load("folder:signs", "test").pixels.clone()
     (file,) = cached_arrays(home / "signs")
     content = file.read_bytes()
+    assert isinstance(cache._read(file)[0], np.memmap) == large
+    images.load("folder:signs", "test").pixels[:] = 0  # a copy in memory, whether mapped or read
+    assert file.read_bytes() == content
     if damage in ("short", "foreign"):
         file.write_bytes(content[:-5] if damage == "short" else b"no array")
     elif damage == "told":
@@ -230,17 +209,6 @@ def test_a_damaged_cache_is_made_anew(home, decoded, monkeypatch, damage, large)
     assert torch.equal(images.load("folder:signs", "test").pixels, first)
     assert len(decoded) == 22
     assert file.read_bytes() == content
-
-
-def test_large_arrays_are_mapped_and_never_written_to(home, monkeypatch):
-    monkeypatch.setattr(cache, "LARGE", 100)
-    signs(home / "signs", parts=("test",))
-    found = images.load("folder:signs", "test")
-    (file,) = cached_arrays(home / "signs")
-    before = file.read_bytes()
-    found.pixels[:] = 0
-    assert file.read_bytes() == before
-    assert isinstance(cache._read(file)[0], np.memmap)
 
 
 @pytest.mark.parametrize("error", [PermissionError("read-only"), OSError(28, "No space left on device")])
@@ -285,9 +253,8 @@ def tiny(root, published, count=3):
         rows.append(f"val_{place}.JPEG\t{wnid}\t0\t32\t44\t62\n")
     if published:
         (root / "val" / "val_annotations.txt").write_text("".join(rows))
-        (root / "words.txt").write_text(
-            "n00001740\tentity\n" + "".join(f"{wnid}\t{name}, other\n" for wnid, name in WNIDS.items())
-        )
+        words = [f"{wnid}\t{name}, other\n" for wnid, name in WNIDS.items()]
+        (root / "words.txt").write_text("n00001740\tentity\n" + "".join(words))
 
 
 @pytest.mark.parametrize("published", [True, False])
