@@ -4,10 +4,9 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from torch import nn
 
 from classwise import attacks, images, models
-from classwise.attacks import ATTACKS, FGSM, PGD, TargetedPGD, TemperaturePGD
+from classwise.attacks import ATTACKS, FGSM, PGD, FriendlyPGD, TargetedPGD, TemperaturePGD
 from classwise.attacks.balls import L2, Linf
 from classwise.attacks.losses import LOSSES, margin_loss
 from classwise.attacks.pgd import STARTS, input_gradient
@@ -47,30 +46,23 @@ def right(model, x, y):
 
 @pytest.mark.parametrize("ball", BALLS, ids=["linf", "radius per image", "l2"])
 @pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_stays_in_the_ball_repeats_and_leaves_the_model_as_it_was(victim, name, ball):
+def test_an_attack_stays_in_the_ball_repeats_and_leaves_the_model_as_it_was(victim, name, ball, untouched):
     """The contract of every attack; for a radius of zero it returns the images themselves."""
     (model, x, y), attack = victim, brisk(name)
-    model.zero_grad(set_to_none=True)
-    model.head.weight.requires_grad_(False)
-    state, rng = {key: value.clone() for key, value in model.state_dict().items()}, torch.random.get_rng_state()
-    try:
-        if ball.name not in attack.norms:
-            with pytest.raises(UserError, match="is defined for linf balls, got l2"):
-                attack(model, x, y, ball, seeded())
-            return
+    if ball.name not in attack.norms:
+        with pytest.raises(UserError, match="is defined for linf balls, got l2"):
+            attack(model, x, y, ball, seeded())
+        return
+    with untouched(model):
         attacked = attack(model, x, y, ball, seeded())
-        assert torch.equal(attacked, attack(model, x, y, ball, seeded()))
-        assert not model.head.weight.requires_grad
-        assert model.head.bias.requires_grad
-    finally:
-        model.head.weight.requires_grad_(True)
-    assert not model.training
-    assert all(parameter.grad is None for parameter in model.parameters())
-    assert all(torch.equal(value, model.state_dict()[key]) for key, value in state.items())
-    assert torch.equal(rng, torch.random.get_rng_state())
+    assert torch.equal(attacked, attack(model, x, y, ball, seeded()))
     assert not attacked.requires_grad
     assert 0 <= attacked.min() <= attacked.max() <= 1
     assert right(model, attacked, y).sum() <= right(model, x, y).sum()
+    if attack.stops_early and not isinstance(attack, FriendlyPGD):  # that one takes its last steps
+        wrong, known = (y + 1) % 10, right(model, x, y)
+        local = ball.select(known)
+        assert torch.equal(attack(model, x[known], wrong[known], local, seeded()), x[known]), "a clean mistake is left alone"
     if attack.minimum_norm:
         assert name in ("fab-t", "cw", "cw@tian2021")  # they look for the closest image, whatever the radius
     else:
@@ -106,12 +98,8 @@ def test_the_step_is_absolute_or_follows_the_radius(victim):
     assert torch.allclose(ball.distance(once, x), ball.radius / 4, atol=1e-6)
 
 
-def test_any_keeps_the_first_broken_iterate_and_counts_clean_mistakes(victim):
+def test_any_keeps_the_first_broken_iterate(victim):
     model, x, y = victim
-    wrong = (y + 1) % 10
-    assert torch.equal(
-        PGD(success="any")(model, x[right(model, x, y)], wrong[right(model, x, y)], Linf(0.2), seeded()), x[right(model, x, y)]
-    )
     last = PGD(steps=10, start="none")(model, x, y, Linf(0.12), seeded())
     any_ = PGD(steps=10, start="none", success="any")(model, x, y, Linf(0.12), seeded())
     assert not (~right(model, last, y) & right(model, any_, y)).any()
@@ -130,31 +118,8 @@ def test_restarts_under_last_keep_what_is_broken(victim):
 def test_a_soft_target_of_certainty_is_a_label(victim):
     model, x, y = victim
     hard = PGD(steps=5)(model, x, y, Linf(0.15), seeded())
-    soft = PGD(steps=5)(model, x, nn.functional.one_hot(y, 10).float(), Linf(0.15), seeded())
+    soft = PGD(steps=5)(model, x, torch.nn.functional.one_hot(y, 10).float(), Linf(0.15), seeded())
     assert torch.allclose(hard, soft, atol=1e-6)
-
-
-def test_the_margin_is_the_lead_of_the_best_other_class():
-    logits = torch.tensor([[1.0, 5.0, 3.0], [1.0, 5.0, 3.0]])
-    assert margin_loss(logits, torch.tensor([1, 0])).tolist() == [-2.0, 4.0]
-
-
-def test_a_linear_classifier_is_broken_exactly_within_its_distance():
-    """For a linear model the least Linf distance to another class is margin / |difference of weights|_1."""
-    model = nn.Sequential(nn.Flatten(), nn.Linear(9, 2))
-    # Images near the middle and slopes that are not small: no distance reaches the edge of the box.
-    x = torch.full((40, 1, 3, 3), 0.5) + 0.05 * torch.randn(40, 1, 3, 3, generator=seeded(3))
-    with torch.no_grad():
-        model[1].weight.copy_(torch.randn(2, 9, generator=seeded(4)))
-        model[1].bias.zero_()
-    weight = model[1].weight[0] - model[1].weight[1]
-    with torch.no_grad():
-        gap = model(x)[:, 0] - model(x)[:, 1]
-    y, distance = (gap < 0).long(), gap.abs() / weight.abs().sum()
-    assert ((x - distance.amax() > 0) & (x + distance.amax() < 1)).all()
-    for factor, broken in ((0.99, False), (1.01, True)):
-        attacked = PGD(steps=20)(model, x, y, Linf(distance.detach() * factor), seeded())
-        assert (right(model, attacked, y) != broken).all()
 
 
 def test_temperature_one_is_pgd_and_a_small_one_is_the_margin(victim):
@@ -217,8 +182,6 @@ def test_train_mode_is_respected_not_changed(victim):
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("pgd-20", {"step_size": 0.1}, "unknown option of attack 'pgd-20' 'step_size'"),
-        ("pgd-20", {"steps": "many"}, "steps must be int, got 'many'"),
         ("temperature-pgd-20", {"loss": "margin"}, "has its own loss"),
         ("targeted-pgd-20", {"target": -2}, "target is a class number"),
         ("targeted-pgd-20", {"target": "cat"}, "target is a class number"),
@@ -230,8 +193,3 @@ def test_options_that_do_not_fit_are_named(name, options, says):
     """Bounds and names of a few are those of `test_options`."""
     with pytest.raises(UserError, match=says):
         attacks.build(name, options)
-
-
-def test_the_margin_needs_labels():
-    with pytest.raises(UserError, match="needs labels"):
-        margin_loss(torch.zeros(1, 3), torch.ones(1, 3) / 3)

@@ -12,7 +12,7 @@ from torch import nn
 from classwise.attacks import ATTACKS, CW, PGD, NAttack
 from classwise.attacks.autoattack import APGD, FAB, AutoAttack, Strong, onto_plane, windows
 from classwise.attacks.balls import L2, Linf
-from classwise.attacks.losses import dlr, dlr_towards
+from classwise.attacks.losses import dlr, dlr_towards, margin_loss
 from classwise.attacks.relaxation import CR, ConstraintRelaxation
 from classwise.attacks.square import Square
 from classwise.core.errors import UserError
@@ -28,23 +28,25 @@ def linear():
     return _linear(Linf)
 
 
-def _linear(kind):
+def _linear(kind, classes=3):
     """The least distance to another class is the margin over the dual norm of the difference of weights."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, classes))
     x = 0.5 + 0.05 * torch.randn(40, 3, 2, 2, generator=seeded(1))
     with torch.no_grad():
         logits, weight = model(x), model[1].weight
         y = logits.argmax(1)
         gaps = logits.gather(1, y[:, None]) - logits
         widths = (weight[y][:, None] - weight[None]).norm(1 if kind is Linf else 2, dim=2)
-        distance = torch.where(torch.arange(3) == y[:, None], torch.inf, gaps / widths).amin(1)
-    assert kind is L2 or distance.max() < 0.25
+        distance = torch.where(torch.arange(classes) == y[:, None], torch.inf, gaps / widths).amin(1)
+    reach = distance.view(-1, 1, 1, 1)
+    assert kind is L2 or ((x > reach) & (x + reach < 1)).all(), "no distance reaches the edge of the box"
     return model, x, y, distance
 
 
 # The untargeted ratio is left out: even a linear classifier of three classes gives it local optima.
 ATTACKERS = {
+    "pgd": (PGD(steps=20), Linf, 1.02),
     "apgd-ce": (APGD(), Linf, 1.02),
     "apgd-t": (APGD(loss="dlr-targeted"), Linf, 1.02),
     "apgd-t in l2": (APGD(loss="dlr-targeted"), L2, 1.03),
@@ -59,7 +61,7 @@ ATTACKERS = {
 @pytest.mark.parametrize("name", ATTACKERS)
 def test_a_linear_classifier_is_broken_exactly_within_its_distance(name):
     attack, kind, above = ATTACKERS[name]
-    model, x, y, distance = _linear(kind)
+    model, x, y, distance = _linear(kind, 2 if name == "pgd" else 3)  # of two classes the gradient of PGD points at the other
     for factor, broken in ((0.98, False), (above, True)):
         attacked = attack(model, x, y, kind(distance * factor), seeded())
         assert ((model(attacked).argmax(1) != y) == broken).all()
@@ -74,18 +76,25 @@ def test_fab_finds_the_exact_distance_of_a_linear_classifier(kind):
     assert 1 - 1e-3 <= ratio.min() <= ratio.max() <= 1.02
 
 
+def test_a_pixel_that_says_nothing_is_left_alone():
+    for pace in (torch.ones(1, 3), torch.tensor([[0.0, 1.0, 0.0]])):
+        found = onto_plane(torch.tensor([[0.3, 0.6, 0.1]]), torch.tensor([[0.0, -1.0, 0.0]]), torch.tensor([-0.9]), pace)
+        assert found[0].tolist() == pytest.approx([0.3, 0.9, 0.1])
+
+
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_the_plane_is_reached_by_the_shortest_way(norm):
+    """Against solvers; a pixel that says nothing stays, and of a plane outside the box the nearest corner is reached."""
     rng = np.random.default_rng(0)
     for _ in range(30):
-        x, normal, inner = rng.random(5), rng.normal(size=5), rng.random(5)
-        offset = float(normal @ inner)
-        pace = np.ones(5) if norm == "linf" else np.abs(normal)
-        rows = [torch.tensor(one)[None] for one in (x, normal)]
-        found = onto_plane(*rows, torch.tensor([offset], dtype=torch.float64), torch.tensor(pace)[None])[0].numpy()
+        x, normal, inner = rng.random(5), rng.normal(size=5) * [0, 1, 1, 1, 1], rng.random(5)
+        offset, pace = float(normal @ inner), np.ones(5) if norm == "linf" else np.abs(normal)
+        point, slope, planes, speed = (torch.tensor(one)[None] for one in (x, normal, np.array([offset, 100.0]), pace))
+        found, corner = (onto_plane(point, slope, planes[:, place], speed)[0].numpy() for place in (0, 1))
         assert normal @ found == pytest.approx(offset, abs=1e-9)
-        assert found.min() >= 0
-        assert found.max() <= 1
+        assert 0 <= found.min() <= found.max() <= 1
+        assert found[0] == x[0]
+        assert corner.tolist() == pytest.approx([x[0], *(normal[1:] > 0).astype(float)], abs=1e-9)
         if norm == "linf":
             # The least t with |z - x| <= t, normal . z = offset and z in [0, 1], by linear programming.
             above = np.hstack([np.vstack([np.eye(5), -np.eye(5)]), -np.ones((10, 1))])
@@ -98,26 +107,17 @@ def test_the_plane_is_reached_by_the_shortest_way(norm):
             assert ((found - x) ** 2).sum() == pytest.approx(best, abs=1e-6)
 
 
-@pytest.mark.parametrize("pace", [torch.ones(1, 2), torch.tensor([[1.0, 2.0]])])
-def test_a_plane_outside_the_box_gives_the_nearest_corner(pace):
-    found = onto_plane(torch.tensor([[0.3, 0.6]]), torch.tensor([[1.0, -2.0]]), torch.tensor([5.0]), pace)
-    assert found.tolist() == [[1.0, 0.0]]
-
-
-def test_a_pixel_that_says_nothing_is_left_alone():
-    for pace in (torch.ones(1, 3), torch.tensor([[0.0, 1.0, 0.0]])):
-        found = onto_plane(torch.tensor([[0.3, 0.6, 0.1]]), torch.tensor([[0.0, -1.0, 0.0]]), torch.tensor([-0.9]), pace)
-        assert found[0].tolist() == pytest.approx([0.3, 0.9, 0.1])
-
-
 def test_the_checks_come_ever_closer():
     assert windows(100) == [22, 41, 57, 70, 80, 87, 93, 99]
     assert windows(1) == [1]
     assert windows(37) == sorted(set(windows(37)))
 
 
-def test_difference_of_logits_ratios_are_their_formulas():
+def test_losses_are_their_formulas():
     logits, y = torch.tensor([[4.0, 1.0, 3.0, -2.0, 0.0]]), torch.tensor([0])
+    assert [margin_loss(logits, torch.tensor([own])).item() for own in (0, 2)] == [3 - 4, 4 - 3]
+    with pytest.raises(UserError, match="needs labels"):
+        margin_loss(logits, logits.softmax(1))
     assert dlr(logits, y).item() == pytest.approx(-(4 - 3) / (4 - 1))
     assert dlr_towards(torch.tensor([3]))(logits, y).item() == pytest.approx((-2 - 4) / (4 - (1 + 0) / 2))
     assert dlr(10 * logits, y).item() == pytest.approx(dlr(logits, y).item())
@@ -139,29 +139,29 @@ def broken(model, x, y, attack, ball=NEAR):
     return (model(attacked).argmax(1) != y) & ball.contains(attacked, x)
 
 
-def test_an_ensemble_breaks_what_each_member_in_its_place_breaks():
+def test_an_ensemble_breaks_what_each_member_in_its_place_breaks_and_tells_which():
     model, x, y = curved()
-    found = broken(model, x, y, AutoAttack(steps=20, queries=200))
-    first = broken(model, x, y, APGD(steps=20))
-    assert not (first & ~found).any()
-    assert 0 < first.sum() <= found.sum() < len(x)
-    assert not (broken(model, x, y, Strong(steps=20)) & ~found).any()
+    attack = AutoAttack(steps=20, queries=200)
+    found = attack.run(model, x, y, NEAR, seeded())
+    wrong = model(found.images).argmax(1) != y
+    first, strong = (broken(model, x, y, one) for one in (APGD(steps=20), Strong(steps=20)))
+    assert list(attack.members()) == ["apgd-ce", "apgd-t", "fab-t", "square"]
+    assert torch.equal(found.member >= 0, wrong)
+    assert torch.equal(found.member == 0, first)
+    assert not (strong & ~wrong).any()
+    assert 0 < first.sum() <= wrong.sum() < len(x)
 
 
 # Attacks of which each is the one before with more steps, restarts, targets or queries, and a ball for them.
+FORMS = ((1, 1), (3, 1), (10, 1), (10, 2), (10, 4))
+LESS = ({"targets": 1, "restarts": 0}, {"restarts": 0}, {})
 STRONGER = {
-    "steps and restarts of PGD": (
-        [PGD(steps, 0.005, success="any", restarts=restarts) for steps, restarts in ((1, 1), (3, 1), (10, 1), (10, 2), (10, 4))],
-        NEAR,
-    ),
+    "steps and restarts of PGD": ([PGD(steps, 0.005, success="any", restarts=often) for steps, often in FORMS], NEAR),
     "restarts of APGD": ([APGD(steps=10), APGD(steps=10, restarts=3)], NEAR),
     "targets of APGD": ([APGD(10, "dlr-targeted", targets) for targets in (1, 3, 5)], NEAR),
     "queries of Square": ([Square(queries=queries) for queries in (1, 30, 300)], Linf(0.03)),
     "queries of Square in L2": ([Square(queries=queries) for queries in (1, 50, 400)], L2(0.1)),
-    "relaxation": (
-        [ConstraintRelaxation(30, **less) for less in ({"targets": 1, "restarts": 0}, {"restarts": 0}, {})],
-        Linf(0.015),
-    ),
+    "relaxation": ([ConstraintRelaxation(30, **less) for less in LESS], Linf(0.015)),
 }
 
 
@@ -175,13 +175,10 @@ def test_more_of_an_attack_never_helps_the_defender(which):
     assert found[-1].sum() > found[0].sum() or not {"Square", "PGD"} & set(which.split())
 
 
-@pytest.mark.parametrize(
-    ("name", "classes"),
-    [
-        *((name, 2) for name in ("apgd-ce", "apgd-dlr", "apgd-t", "strong", "cr")),
-        *(("autoattack", number) for number in (2, 3, 4)),
-    ],
-)
+FEW = [*((name, 2) for name in ("apgd-ce", "apgd-dlr", "apgd-t", "strong", "cr")), *(("autoattack", n) for n in (2, 3, 4))]
+
+
+@pytest.mark.parametrize(("name", "classes"), FEW)
 def test_few_classes_are_attacked_although_targeted_losses_need_four(name, classes):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(12, classes))
@@ -192,32 +189,25 @@ def test_few_classes_are_attacked_although_targeted_losses_need_four(name, class
     assert (model(attack(model, x, y, Linf(0.45), seeded())).argmax(1) != y).all()
 
 
-def test_square_uses_no_gradient_and_moves_to_the_edge_of_the_ball():
-    model, x, y = curved()
-    x = x.clamp(0.2, 0.8)
-    y = model(x).argmax(1)
+@pytest.mark.parametrize("ball", [Linf(0.05), L2(0.1)])
+def test_square_uses_no_gradient_and_the_whole_radius_and_counts_what_it_asks(ball):
+    model, x, _ = curved()
+    x = x.clamp(0.3, 0.7)
+    y, asked = model(x).argmax(1), []
     for parameter in model.parameters():
         parameter.register_hook(lambda _: pytest.fail("a gradient was asked for"))
-    moved = (Square(queries=50)(model, x, y, Linf(0.1), seeded()) - x).abs()
-    assert torch.allclose(moved, torch.tensor(0.1), atol=1e-6)
+    model.register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
+    found = Square(queries=50).run(model, x, y, ball, seeded())
+    moved = (found.images - x).abs() if ball.name == "linf" else ball.distance(found.images, x)
+    assert torch.allclose(moved, torch.tensor(ball.radius), atol=1e-4)
+    at_the_door, clean = asked[:2]
+    assert found.queries.sum() == sum(asked) - at_the_door - clean
+    assert found.queries.min() < found.queries.max() == 50
 
 
 def test_squares_shrink_on_schedule():
     assert [Square().side(query, 32, 32) for query in (1, 11, 51, 9000)] == [29, 20, 14, 1]
     assert Square(queries=5000, rescale=True).side(26, 32, 32) == Square().side(52, 32, 32)
-
-
-def test_a_clean_mistake_is_not_attacked():
-    model, x, y = curved()
-    wrong = (y + 1) % 6
-    for name in ("apgd-ce", "apgd-t", "fab-t", "square", "strong"):
-        assert torch.equal(ATTACKS[name](model, x, wrong, Linf(0.1), seeded()), x), name
-
-
-def test_a_ratio_of_logits_needs_labels():
-    model, x, _ = curved()
-    with pytest.raises(UserError, match="needs labels"):
-        APGD(loss="dlr")(model, x, torch.rand(60, 6), Linf(0.1), seeded())
 
 
 @pytest.fixture
@@ -327,36 +317,6 @@ def test_n_attack_moves_its_mean_by_the_standardised_rewards(linear):
             weight = (gained - gained.mean()) / (gained.std(correction=0) + 1e-7)
             expected = 0.02 / (7 * 0.1) * (weight.view(-1, 1, 1, 1) * noise[i]).sum(0)
             assert torch.allclose(moved[i], expected, atol=1e-4)
-
-
-def test_square_counts_what_it_asks():
-    model, x, y = curved()
-    asked = []
-    counting = nn.Sequential(model).eval()
-    counting.register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
-    found = Square(queries=40).run(counting, x, y, Linf(0.02), seeded())
-    at_the_door, clean = asked[0], asked[1]
-    assert found.queries.sum() == sum(asked) - at_the_door - clean
-    assert found.queries.max() == 40
-    assert found.queries.min() < 40
-
-
-def test_square_in_l2_uses_the_whole_radius():
-    model, x, _ = curved()
-    x = x.clamp(0.3, 0.7)
-    found = Square(queries=50)(model, x, model(x).argmax(1), L2(0.1), seeded())
-    assert torch.allclose(L2(0.1).distance(found, x), torch.tensor(0.1), atol=1e-4)
-
-
-def test_an_ensemble_tells_which_member_broke_an_image():
-    model, x, y = curved()
-    ball, attack = Linf(0.02), AutoAttack(steps=10, queries=200)
-    found = attack.run(model, x, y, ball, seeded())
-    wrong = model(found.images).argmax(1) != y
-    assert torch.equal(found.member >= 0, wrong)
-    assert list(attack.members()) == ["apgd-ce", "apgd-t", "fab-t", "square"]
-    first = ~(model(APGD(steps=10)(model, x, y, ball, seeded())).argmax(1) == y)
-    assert torch.equal(found.member == 0, first)
 
 
 def test_the_ball_grows_shrinks_and_returns_while_its_slack_halves():
