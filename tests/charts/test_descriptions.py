@@ -313,5 +313,5 @@ def test_an_extent_names_both_ends_by_what_differs():
     assert (
         extent(table, ["label", "defence"], "robust accuracy") == "Robust accuracy, 2 classes: 27 % (class a) to 90 % (class b)."
     )
-    assert largest(table, ["label"], "accuracy", digits=1) == "Accuracy: 90.0 % (class b)."
+    assert largest(table, ["label"], "accuracy") == "Accuracy: 90 % (class b)."
     assert extent(table.assign(value=np.nan), ["label"], "accuracy") == "accuracy: no values."

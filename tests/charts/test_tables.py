@@ -27,12 +27,6 @@ def test_final_settings_are_a_row_for_each_defence(history):
     assert tables.final_settings(shorter).loc["pgd-at", "3"] == f"{float(before):.2f}"
 
 
-def test_tables_are_stacked_by_name():
-    table = tables.stacked({"a": pd.DataFrame({"p": [1.0]}), "b": pd.DataFrame({"p": [0.0]})}, "network")
-    assert table.loc["b", "p"].tolist() == [0.0]
-    assert table.index.names[0] == "network"
-
-
 def test_a_folded_table_opens_by_its_title():
     text = tables.folded("All classes", pd.DataFrame({"a": [1]}))
     assert text.startswith("<details>\n<summary>All classes</summary>\n\n<table")

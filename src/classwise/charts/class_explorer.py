@@ -22,6 +22,8 @@ from classwise.stats import aggregate, intervals, metrics
 _MOST_BARS = 12
 # Of `by_category`, in pixels: a row, which a phone names in two lines, names and plot together, a letter, and the narrowest plot.
 _ROW, _WIDTH, _NAME, _LEAST_WIDTH = 31, 600, 7, 320
+_TICKS, _RIGHT = list(range(0, 101, 20)), "datum.label == datum.predicted"
+_ABOVE = "accuracy of the chosen class, with its 95 % interval; grey: the other classes"
 _INTERVAL: dict[str, str] = {"low": "", "high": "", "count": "images predicted so|.0f", "images": "images of the class|.0f"}
 
 
@@ -123,9 +125,7 @@ def by_category(count: xr.DataArray, by: Category, start: str | None = None, liv
         Choice(f"chosen_{by.field}", values, first[by.field], title),
     ]
     shown = " && ".join(f"datum.{dim} == chosen_{titled(dim)}" for dim in further) or "true"
-    base = alt.Chart(rows(count.sel({by.field: values})).drop(columns="value")).transform_filter(shown)
-    base = base.transform_calculate(value="100 * datum.count / datum.images")
-    of_class = base.transform_filter("datum.label == chosen_class")
+    base, of_class = _counted(rows(count.sel({by.field: values})), shown)
     now = of_class.transform_filter(f"datum.{by.field} == chosen_{by.field}")
     text = extent(frame(last), ["label"], f"Accuracy, {', '.join(first.values())}")
     wide = max(_LEAST_WIDTH, _WIDTH - _NAME * max(map(len, values)))
@@ -134,43 +134,39 @@ def by_category(count: xr.DataArray, by: Category, start: str | None = None, liv
     return explorer(described(chart, f"One class by {title}", text), choices, live=live)
 
 
+def _counted(table: pd.DataFrame, shown: str) -> tuple[alt.Chart, alt.Chart]:
+    """Return the charts of the shown rows and of those of the chosen class; Vega computes shares, as the page is smaller so."""
+    base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
+    base = base.transform_calculate(value="100 * datum.count / datum.images")
+    return base, base.transform_filter("datum.label == chosen_class")
+
+
 def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
     """Return the accuracies of all classes as ticks, a row for each member of `by`, and of the chosen class with intervals."""
-    right = "datum.label == datum.predicted"
     axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True)
     y = alt.Y(by.encoded, sort=list(by.values), scale=alt.Scale(domain=list(by.values)), title=None, axis=axis)
-    ticks = alt.Axis(values=list(range(0, 101, 20)))
-    x = alt.X("value:Q", title="accuracy, %", scale=PERCENT, axis=ticks)
+    x, low = (alt.X(name, title="accuracy, %", scale=PERCENT, axis=alt.Axis(values=_TICKS)) for name in ("value:Q", "low:Q"))
     tips = tooltip("label", by.field, value="accuracy, %", **_INTERVAL)
-    of_class = of_class.transform_filter(right).encode(y=y, tooltip=tips)
+    of_class = of_class.transform_filter(_RIGHT).encode(y=y, tooltip=tips)
     # The row of the chosen member is shaded from end to end.
     row = of_class.transform_filter(f"datum.{by.field} == chosen_{by.field}").mark_rect(color=GREY, opacity=0.18, aria=False)
-    others = base.transform_filter(f"{right} && datum.label != chosen_class").mark_tick(
-        color=GREY, thickness=2, size=15, opacity=0.7
-    )
-    others = others.encode(x=x, y=y, tooltip=tips)
-    ends = of_class.mark_rule(strokeWidth=2, color=CHOSEN).encode(
-        x=alt.X("low:Q", title="accuracy, %", scale=PERCENT, axis=ticks), x2="high:Q"
-    )
+    others = base.transform_filter(f"{_RIGHT} && datum.label != chosen_class").encode(x=x, y=y, tooltip=tips)
+    others = others.mark_tick(color=GREY, thickness=2, size=15, opacity=0.7)
+    ends = of_class.mark_rule(strokeWidth=2, color=CHOSEN).encode(x=low, x2="high:Q")
     dots = of_class.mark_point(filled=True, size=65, opacity=1, color=CHOSEN).encode(x=x)
-    title = panel_title("accuracy of the chosen class, with its 95 % interval; grey: the other classes")
-    return alt.layer(row, others, ends, dots).properties(height=_ROW * len(by.values), title=title)
+    return alt.layer(row, others, ends, dots).properties(height=_ROW * len(by.values), title=panel_title(_ABOVE))
 
 
 def panels_along(table: pd.DataFrame, labels: Sequence[str], along: Along, shown: str = "true") -> Any:
     """Return the accuracies of `rows` along an axis, above what the images of the chosen class are predicted as at one place."""
-    # What Vega computes does not make the page larger.
-    base = alt.Chart(table.drop(columns="value")).transform_filter(shown)
-    base = base.transform_calculate(value="100 * datum.count / datum.images")
-    of_class = base.transform_filter("datum.label == chosen_class")
-    right, y = "datum.label == datum.predicted", alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
+    base, of_class = _counted(table, shown)
+    y = alt.Y("value:Q", title="accuracy, %", scale=PERCENT)
     tips = tooltip("label", along.column, value="accuracy, %", **_INTERVAL)
-    others = base.transform_filter(right).mark_line(strokeWidth=1.2, opacity=0.55, color=GREY)
+    others = base.transform_filter(_RIGHT).mark_line(strokeWidth=1.2, opacity=0.55, color=GREY)
     others = others.encode(x=along.x, y=y, detail="label:N", tooltip=tips)
-    chosen = lines_with_bands(of_class.transform_filter(right), along.x, "accuracy, %", alt.value(CHOSEN), tips, scale=PERCENT)
-    now = along.chosen(of_class.transform_filter(right)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
-    title = panel_title("accuracy of the chosen class, with its 95 % interval; grey: the other classes")
-    above = alt.layer(others, now, chosen).properties(width=600, height=220, title=title)
+    chosen = lines_with_bands(of_class.transform_filter(_RIGHT), along.x, "accuracy, %", alt.value(CHOSEN), tips, scale=PERCENT)
+    now = along.chosen(of_class.transform_filter(_RIGHT)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
+    above = alt.layer(others, now, chosen).properties(width=600, height=220, title=panel_title(_ABOVE))
     return above & _predictions(along.chosen(of_class), labels, along.column, titled(along.name))
 
 
@@ -188,7 +184,7 @@ def _predictions(now: alt.Chart, labels: Sequence[str], column: str, chosen: str
     )
     bars = base.mark_bar().encode(
         y=alt.Y("value:Q", title="share of the class, %", scale=PERCENT),
-        color=alt.condition("datum.label == datum.predicted", alt.value(CHOSEN), alt.value(GREY)),
+        color=alt.condition(_RIGHT, alt.value(CHOSEN), alt.value(GREY)),
     )
     ends = base.mark_rule(strokeWidth=1.5, color="#777").encode(y="low:Q", y2="high:Q")
     title = panel_title(f"predictions for its images at the chosen {chosen}; grey: mistakes")

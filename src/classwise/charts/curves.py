@@ -14,22 +14,20 @@ from classwise.charts.style import PERCENT, Category, frame, names_of, tooltip, 
 EPOCH = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1))
 
 
-def class_accuracy(accuracy: xr.DataArray, row: str = "attack", column: str = "defence", title: str = "") -> Any:
+def class_accuracy(accuracy: xr.DataArray, row: str = "attack") -> Any:
     """Return the accuracy of each class over the epochs, with the gap between the best and the worst class shaded.
 
-    `accuracy` has the dimensions epoch, label, `row` and `column`. A control highlights a class. title: None is a general one.
+    `accuracy` has the dimensions epoch, label, `row` and defence. A control highlights a class.
     """
-    table, axis = frame(accuracy), "accuracy, %"
-    table["panel"] = table[column].astype(str) + ", " + table[row].astype(str)
-    panel = Category("panel", [f"{one}, {other}" for one in names_of(accuracy, column) for other in names_of(accuracy, row)])
-    tips = tooltip(row, column, "label", "epoch", value=axis)
+    table, axis, labels = frame(accuracy), "accuracy, %", names_of(accuracy)
+    table["panel"] = table["defence"].astype(str) + ", " + table[row].astype(str)
+    panel = Category("panel", [f"{one}, {other}" for one in names_of(accuracy, "defence") for other in names_of(accuracy, row)])
+    tips = tooltip(row, "defence", "label", "epoch", value=axis)
     lines = class_lines(table, EPOCH, alt.Y("value:Q", title=axis, scale=PERCENT), tips, "panel", band=True)
     last = table[table["epoch"] == table["epoch"].max()]
-    text = extent(last, ["label", row, column], "Accuracy after the last epoch")
-    chart = panels(lines.properties(width=230, height=160), panel, columns=2, gap=_gap(names_of(accuracy))).add_params(
-        highlighted(names_of(accuracy))
-    )
-    return described(chart, title or "Accuracy of each class over the epochs", text, LINES)
+    text = extent(last, ["label", row, "defence"], "Accuracy after the last epoch")
+    chart = panels(lines.properties(width=230, height=160), panel, columns=2, gap=_gap(labels)).add_params(highlighted(labels))
+    return described(chart, "Accuracy of each class over the epochs", text, LINES)
 
 
 def _gap(labels: Sequence[str]) -> int:
@@ -50,24 +48,23 @@ def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> 
     return described(chart.add_params(picked).properties(width=580, height=220), f"{capital(title)}, over the epochs", text)
 
 
-def training_settings(settings: Mapping[str, xr.DataArray], row: str = "defence") -> Any:
+def training_settings(settings: Mapping[str, xr.DataArray]) -> Any:
     """Return the settings that each class was trained with over the epochs, side by side under their titles.
 
-    Each array has the dimensions epoch, label and `row`, with members that may differ; every panel has its own scale. A control
+    Each array has the dimensions epoch, label and defence, with members that may differ; every panel has its own scale. A control
     highlights a class.
     """
-    first = next(iter(settings.values()))
+    labels = names_of(next(iter(settings.values())))
     table = pd.concat([frame(array).assign(setting=name) for name, array in settings.items()], ignore_index=True)
-    members = dict.fromkeys(one for array in settings.values() for one in names_of(array, row))
-    names = [f"{one}, {name}" for one in members for name, array in settings.items() if one in names_of(array, row)]
-    table["panel"] = table[row].astype(str) + ", " + table["setting"]
+    members = dict.fromkeys(one for array in settings.values() for one in names_of(array, "defence"))
+    names = [f"{one}, {name}" for one in members for name, array in settings.items() if one in names_of(array, "defence")]
+    table["panel"] = table["defence"].astype(str) + ", " + table["setting"]
     y = alt.Y("value:Q", title="setting of the class", scale=alt.Scale(zero=False))
-    tips = tooltip(row, "setting", "label", "epoch", value="value|.3f")
+    tips = tooltip("defence", "setting", "label", "epoch", value="value|.3f")
     lines = class_lines(table, EPOCH, y, tips, "panel", interpolate="step-after").properties(width=215, height=180)
     last = table[table["epoch"] == table["epoch"].max()]
-    parts = [
-        extent(last[last["setting"] == name], ["label", row], f"{name} after the last epoch", "", digits=3) for name in settings
-    ]
-    chart = panels(lines, Category("panel", names), columns=2, gap=_gap(names_of(first)) + 24)
-    chart = chart.add_params(highlighted(names_of(first))).resolve_scale(y="independent")
-    return described(chart, f"{capital(' and '.join(settings))} of each class over the epochs", " ".join(parts), LINES)
+    ends = {f"{name} after the last epoch": last[last["setting"] == name] for name in settings}
+    text = " ".join(extent(rows, ["label", "defence"], what, "", digits=3) for what, rows in ends.items())
+    chart = panels(lines, Category("panel", names), columns=2, gap=_gap(labels) + 24)
+    chart = chart.add_params(highlighted(labels)).resolve_scale(y="independent")
+    return described(chart, f"{capital(' and '.join(settings))} of each class over the epochs", text, LINES)

@@ -47,33 +47,27 @@ def extent(table: pd.DataFrame, names: Sequence[str], what: str, unit: str = "%"
     "Accuracy, 10 classes: 27 % (class 8) to 90 % (class 0)." names: the columns that name a row; one that has a single member is
     left out. unit: written after each number, "" for none.
     """
-    ends = _rows(table, column)
-    if ends.empty:
+    rows = table[table[column].notna()]
+    if rows.empty:
         return f"{what}: no values."
-    number = ends["label"].nunique() if "label" in names else 1
+    number = rows["label"].nunique() if "label" in names else 1
     of = f", {number} classes" if number > 1 else ""
-    low, high = (_words(ends, names, place, (column, unit, digits)) for place in (ends[column].idxmin(), ends[column].idxmax()))
+    ends = rows.iloc[rows[column].argmin()], rows.iloc[rows[column].argmax()]
+    low, high = (f"{row[column]:.{digits}f} {unit}".rstrip() + _where(rows, names, row) for row in ends)
     return f"{capital(what)}{of}: {low} to {high}."
 
 
-def largest(table: pd.DataFrame, names: Sequence[str], what: str, unit: str = "%", column: str = "value", digits: int = 0) -> str:
-    """Return the highest number of a column in a sentence, as `extent` does."""
-    rows = _rows(table, column)
-    if rows.empty:
+def largest(table: pd.DataFrame, names: Sequence[str], what: str) -> str:
+    """Return the highest number of the column value, in percent, in a sentence, as `extent` does."""
+    if table.empty:
         return f"{what}: no values."
-    return f"{capital(what)}: {_words(rows, names, rows[column].idxmax(), (column, unit, digits))}."
+    row = table.iloc[table["value"].argmax()]
+    return f"{capital(what)}: {row['value']:.0f} %{_where(table, names, row)}."
 
 
-def _rows(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    return table[table[column].notna()].reset_index(drop=True)
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _words(rows: pd.DataFrame, names: Sequence[str], place: Any, number: tuple[str, str, int]) -> str:
-    column, unit, digits = number
-    row = rows.loc[place]
-    where = ", ".join(_NAMED.get(name, "{}").format(_plain(row[name])) for name in names if rows[name].nunique() > 1)
-    return f"{row[column]:.{digits}f}{unit and ' ' + unit}" + (f" ({where})" if where else "")
+def _where(rows: pd.DataFrame, names: Sequence[str], row: pd.Series) -> str:
+    """Return what sets a row apart from others: " (class 8, epoch 2)"."""
+    values = {name: row[name] for name in names if rows[name].nunique() > 1}
+    plain = {name: f"{value:g}" if isinstance(value, float) else value for name, value in values.items()}
+    words = ", ".join(_NAMED.get(name, "{}").format(value) for name, value in plain.items())
+    return f" ({words})" if words else ""

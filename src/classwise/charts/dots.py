@@ -8,44 +8,40 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import capital, described, extent
+from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import NONE, Choice, dots_with_intervals, faded, from_legend, panels
 from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, frame, titled, tooltip, wide_bounds
 
 
-def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "attack", column: str = "defence") -> Any:
-    """Return the accuracy of each class as a dot with its interval; `interval` has the further dimension bound.
+def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
+    """Return the accuracy of each class as a dot with its interval: dimensions attack, defence and label.
 
-    A click in the legend picks members of `colour`.
+    `interval` has the further dimension bound. A click in the legend picks attacks.
     """
-    classes, (picked, hues) = Category.of(accuracy, "label", "class"), from_legend(Category.of(accuracy, colour))
+    classes, (picked, hues) = Category.of(accuracy, "label", "class"), from_legend(Category.of(accuracy, "attack"))
     table = frame(accuracy).merge(wide_bounds(interval))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked)
-    by = Category.of(accuracy, column)
+    by = Category.of(accuracy, "defence")
     # Three panels stand in one row.
     chart = panels(chart.properties(width=180 if len(by.values) == 3 else 270, height=200), by).add_params(picked)
-    return described(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", colour, column], "Accuracy"))
+    text = extent(table, ["label", "attack", "defence"], "Accuracy")
+    return described(chart, "Accuracy of each class with its 95 % interval", text)
 
 
-def class_rows(accuracy: xr.DataArray, interval: xr.DataArray, colour: str = "attack") -> Any:
-    """Return the accuracy of each class as a dot with its interval, a line for each class in the order given.
-
-    `interval` has the further dimension bound. A click in the legend picks members of `colour`.
-    """
-    classes, (picked, hues) = Category.of(accuracy, "label"), from_legend(Category.of(accuracy, colour))
+def class_rows(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
+    """Return what `class_accuracy` does of one network, without the dimension defence: a line for each class, in their order."""
+    classes, (picked, hues) = Category.of(accuracy, "label"), from_legend(Category.of(accuracy, "attack"))
     table = frame(accuracy).merge(wide_bounds(interval))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, picked=picked)
     chart = chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
-    return described(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", colour], "Accuracy"))
+    return described(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", "attack"], "Accuracy"))
 
 
-def metric_dots(
-    measured: Mapping[str, xr.DataArray], row: str = "attack", colour: str = "defence", *, columns: int = 2, step: int = 0
-) -> Any:
+def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colour: str = "defence", columns: int = 2) -> Any:
     """Return metrics with their intervals as dots, a panel for each metric by its name or title, a line for each `row`.
 
-    Each array has the dimensions bound ("low", "value", "high"), `row` and `colour`. step: the least height of a row in
-    pixels; 31 holds names that a phone writes in two lines. A click in the legend picks members of `colour`.
+    Each array has the dimensions bound ("low", "value", "high"), `row` and `colour`. A click in the legend picks members of
+    `colour`.
     """
     first = next(iter(measured.values()))
     rows, (picked, hues) = Category.of(first, row), from_legend(Category.of(first, colour))
@@ -53,14 +49,14 @@ def metric_dots(
     table = pd.concat([wide_bounds(bounds).assign(metric=titled(name)) for name, bounds in measured.items()], ignore_index=True)
     chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked)
     wide = {1: 480, 2: 250}.get(columns, 160)
-    chart = chart.properties(width=wide, height=max(8 * len(hues.values) + 6, step) * len(rows.values))
+    chart = chart.properties(width=wide, height=(8 * len(hues.values) + 6) * len(rows.values))
     chart = panels(chart, Category("metric", names), columns).resolve_scale(x="independent").add_params(picked)
     parts = [extent(table[table["metric"] == name], [row, colour], name, "") for name in names]
     return described(chart, f"With 95 % intervals: {', '.join(name.partition(', ')[0] for name in names)}", " ".join(parts))
 
 
-def seed_dots(accuracy: xr.DataArray, column: str = "defence") -> Any:
-    """Return the accuracy of each class for each seed as a dot, with their mean as a line: dimensions seed, label, `column`."""
+def seed_dots(accuracy: xr.DataArray) -> Any:
+    """Return the accuracy of each class for each seed as a dot, with their mean as a line: dimensions seed, label, defence."""
     table = frame(accuracy)
     base = alt.Chart(table).encode(x=Category.of(accuracy, "label", "class").x, color=alt.value(HIGHEST))
     dots = base.mark_circle(size=45, opacity=0.7).encode(
@@ -68,8 +64,8 @@ def seed_dots(accuracy: xr.DataArray, column: str = "defence") -> Any:
         tooltip=tooltip("label", "seed", value="robust accuracy, %"),
     )
     mean = base.mark_tick(thickness=2, width=14).encode(y="mean(value):Q")
-    chart = panels(alt.layer(dots, mean).properties(width=270, height=200), Category.of(accuracy, column))
-    text = extent(table, ["label", "seed", column], "Robust accuracy of single runs")
+    chart = panels(alt.layer(dots, mean).properties(width=270, height=200), Category.of(accuracy, "defence"))
+    text = extent(table, ["label", "seed", "defence"], "Robust accuracy of single runs")
     return described(chart, "Robust accuracy of each class for each seed; line: mean", text)
 
 
@@ -80,52 +76,52 @@ def _both_directions(share: xr.DataArray) -> pd.DataFrame:
     return pairs[pairs["label"] < pairs["predicted"]]
 
 
-def confusion_symmetry(share: xr.DataArray, colour: str = "defence") -> Any:
+def confusion_symmetry(share: xr.DataArray) -> Any:
     """Return each pair of classes as a dot: "i misclassified as j" against "j as i"; a symmetric matrix lies on the line.
 
-    A click in the legend picks members of `colour`.
+    share: in percent, with the dimensions defence, label and predicted. A click in the legend picks defences.
     """
     pairs = _both_directions(share).rename(columns={"label": "first", "predicted": "second"})
     top = float(max(pairs["value"].max(), pairs["back"].max(), 1.0))
     scale = alt.Scale(domain=[0, top], nice=True)
     titles = "first misclassified as second, %", "second misclassified as first, %"
-    picked, hues = from_legend(Category.of(share, colour))
+    picked, hues = from_legend(Category.of(share, "defence"))
     dots = alt.Chart(pairs).mark_circle(size=60)
     dots = dots.add_params(picked).encode(
         x=alt.X("value:Q", scale=scale, title=titles[0]),
         y=alt.Y("back:Q", scale=scale, title=titles[1]),
         color=hues.colour,
         opacity=faded(picked, 0.75),
-        tooltip=tooltip("first", "second", colour, value=titles[0], back=titles[1]),
+        tooltip=tooltip("first", "second", "defence", value=titles[0], back=titles[1]),
     )
     line = alt.Chart(pd.DataFrame({"value": [0.0, top], "back": [0.0, top]})).mark_line(strokeDash=[4, 4], color="#888")
     chart = alt.layer(line.encode(x="value:Q", y="back:Q"), dots).properties(width=280, height=280)
     pairs["pair"] = pairs["first"] + " and " + pairs["second"]
     pairs["apart"] = (pairs["value"] - pairs["back"]).abs()
-    text = extent(pairs, ["pair", colour], "Difference between the two directions of a pair", "points", "apart", 1)
+    text = extent(pairs, ["pair", "defence"], "Difference between the two directions of a pair", "points", "apart", 1)
     return described(chart, "How often two classes are misclassified as each other", text)
 
 
-def confused_pairs(mistakes: xr.DataArray, most: int = 12, colour: str = "defence") -> Any:
+def confused_pairs(mistakes: xr.DataArray) -> Any:
     """Return the pairs of classes that are most often confused with each other, both directions added up, as bars.
 
-    A click in the legend picks members of `colour`.
+    mistakes: in percent, with the dimensions defence, label and predicted. A click in the legend picks defences.
     """
     both = _both_directions(mistakes).assign(sum=lambda rows: rows["value"] + rows["back"])
     both["pair"] = both["label"] + " and " + both["predicted"]
-    order = both.groupby("pair")["sum"].max().sort_values(ascending=False).index[:most]
-    picked, hues = from_legend(Category.of(mistakes, colour))
-    bars = alt.Chart(both[both["pair"].isin(order)]).mark_bar().add_params(picked)
+    order = both.groupby("pair")["sum"].max().sort_values(ascending=False).index[:12]
+    picked, hues = from_legend(Category.of(mistakes, "defence"))
+    shown = both[both["pair"].isin(order)]
+    bars = alt.Chart(shown).mark_bar().add_params(picked)
     bars = bars.encode(
         y=alt.Y("pair:N", sort=list(order), title=None),
         x=alt.X("sum:Q", title="misclassified as each other, both directions, % + %"),
         yOffset=alt.YOffset(hues.encoded, sort=hues.values),
         color=hues.colour,
         opacity=faded(picked),
-        tooltip=tooltip("pair", colour, value="first as second, %", back="second as first, %"),
+        tooltip=tooltip("pair", "defence", value="first as second, %", back="second as first, %"),
     )
-    shown = both[both["pair"].isin(order)]
-    text = extent(shown, ["pair", colour], f"The {len(order)} most confused pairs, both directions", "", "sum", 1)
+    text = extent(shown, ["pair", "defence"], f"The {len(order)} most confused pairs, both directions", "", "sum", 1)
     return described(bars.properties(width=440, height=26 * len(order)), "Most confused pairs of classes", text)
 
 
@@ -165,30 +161,24 @@ _HIGHLIGHTED = "highlighted_defence"
 
 
 def metric_scatter(
-    horizontal: xr.DataArray,
-    vertical: xr.DataArray,
-    cost: xr.DataArray | None = None,
-    *,
-    by: str = "defence",
-    titles: Sequence[str] = ("overall", "worst"),
-    named: Sequence[str] = (),
+    overall: xr.DataArray, worst: xr.DataArray, cost: xr.DataArray | None = None, named: Sequence[str] = ()
 ) -> Any:
-    """Return a metric against another, a dot with two intervals for each member of `by`.
+    """Return the accuracy of the worst class against that of all images, a dot with two intervals for each defence.
 
-    horizontal, vertical: metrics with the dimensions bound ("low", "value", "high") and `by`; higher is better in both. cost:
-    seconds of a training of each, drawn as the area of its dot. Blue are those that no other exceeds in both metrics; a control
-    highlights one. Names that would cover others are left to the tooltip, but for those of `named`.
+    overall, worst: with the dimensions bound ("low", "value", "high") and defence. cost: seconds of a training of each, drawn as
+    the area of its dot. Blue are those that no other exceeds in both; a control highlights one. Names that would cover others are
+    left to the tooltip, but for those of `named`.
     """
-    table = wide_bounds(horizontal).merge(wide_bounds(vertical), on=by, suffixes=("", "2"))
-    (one, other), axes = table[["value", "value2"]].to_numpy().T, [titled(name) for name in titles]
+    table = wide_bounds(overall).merge(wide_bounds(worst), on="defence", suffixes=("", "2"))
+    (one, other), axes = table[["value", "value2"]].to_numpy().T, [titled("overall"), titled("worst")]
     worse = (one[:, None] <= one) & (other[:, None] <= other) & ((one[:, None] < one) | (other[:, None] < other))
-    table["cost"] = 1.0 if cost is None else table[by].map(frame(cost).set_index(by)["value"]).fillna(1.0)
+    table["cost"] = 1.0 if cost is None else table["defence"].map(frame(cost).set_index("defence")["value"]).fillna(1.0)
     table["front"] = np.where(worse.any(1), "other", "best")
     kept = table["value"] >= _LEAST * table["value"].max()
-    drawn, domains = _with_names(table[kept].reset_index(drop=True), by, named)
+    drawn, domains = _with_names(table[kept].reset_index(drop=True), named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
-    tips = tooltip(by, value=axes[0], low="", high="", value2=axes[1], low2="", high2="", cost="training, seconds|.0f")
-    base = alt.Chart(drawn).transform_calculate(kind=f"datum.{by} == {_HIGHLIGHTED} ? 'chosen' : datum.front")
+    tips = tooltip("defence", value=axes[0], low="", high="", value2=axes[1], low2="", high2="", cost="training, seconds|.0f")
+    base = alt.Chart(drawn).transform_calculate(kind=f"datum.defence == {_HIGHLIGHTED} ? 'chosen' : datum.front")
     base = base.encode(tooltip=tips if cost is not None else tips[:-1])
     hues = alt.Scale(domain=["chosen", "best", "other"], range=[CHOSEN, HIGHEST, GREY])
     hued = base.encode(color=alt.Color("kind:N", scale=hues, legend=None))
@@ -201,20 +191,20 @@ def metric_scatter(
         rules.encode(x=alt.X("low:Q", title=axes[0], scale=scales[0]), x2="high:Q", y=y),
         rules.encode(x=x, y=alt.Y("low2:Q", title=axes[1], scale=scales[1]), y2="high2:Q"),
         hued.mark_circle(opacity=0.9).encode(x=x, y=y, size=alt.value(70) if cost is None else _area(float(cost.max()))),
-        words.encode(x=x, y=y, text=f"{by}:N"),
+        words.encode(x=x, y=y, text="defence:N"),
     ]
-    choice = Choice(_HIGHLIGHTED, [NONE, *sorted(drawn[by])], NONE, f"highlighted {by}").param(bound=True)
+    choice = Choice(_HIGHLIGHTED, [NONE, *sorted(drawn["defence"])], NONE, "highlighted defence").param(bound=True)
     chart = alt.layer(*marks).add_params(choice).properties(width=_WIDTH, height=_HEIGHT)
-    left = ", ".join(f"{row[by]} ({row['value']:.0f} and {row['value2']:.0f})" for _, row in table[~kept].iterrows())
+    left = ", ".join(f"{row['defence']} ({row['value']:.0f} and {row['value2']:.0f})" for _, row in table[~kept].iterrows())
     below = f"Lines: 95 % intervals. Blue: no other is better in both.{' Area: seconds of a training.' * (cost is not None)}"
     below += f" Not drawn: {left}." * bool(left)
-    text = f"{extent(table, [by], axes[0], '')} {extent(table, [by], axes[1], '', 'value2')} Exceeded by no other in both: "
-    text += ", ".join(table[table["front"] == "best"][by]) + "."
-    across, up = (title.partition(", ")[0] for title in axes)
-    return described(chart, f"{capital(up)} against {across}", text, below)
+    best = ", ".join(table[table["front"] == "best"]["defence"])
+    ends = extent(table, ["defence"], axes[0], ""), extent(table, ["defence"], axes[1], "", "value2")
+    text = f"{' '.join(ends)} Exceeded by no other in both: {best}."
+    return described(chart, "Worst class against all images", text, below)
 
 
-def _with_names(table: pd.DataFrame, by: str, named: Sequence[str]) -> tuple[pd.DataFrame, list[tuple[float, float]]]:
+def _with_names(table: pd.DataFrame, named: Sequence[str]) -> tuple[pd.DataFrame, list[tuple[float, float]]]:
     """Add the columns align, dx and dy of the place of each name, and return the ends of both axes, too.
 
     align: "" where a name would cover a dot or another name. named: those that are placed first, and if need be on a dot.
@@ -225,9 +215,9 @@ def _with_names(table: pd.DataFrame, by: str, named: Sequence[str]) -> tuple[pd.
     y = (high - table["value2"]) / (high - low) * _HEIGHT
     taken = [(px - 6, py - 6, px + 6, py + 6) for px, py in zip(x, y, strict=True)]
     places = dict.fromkeys(table.index, ("", 0, 0))
-    first = table.assign(free=~table[by].isin(named), behind=table["front"] != "best", down=-table["value2"])
+    first = table.assign(free=~table["defence"].isin(named), behind=table["front"] != "best", down=-table["value2"])
     for row in first.sort_values(["free", "behind", "down"], kind="stable").index:
-        wide = _LETTER * len(str(table[by][row]))
+        wide = _LETTER * len(table["defence"][row])
         for align, dx, dy in _PLACES:
             start, foot = x[row] + dx - {"left": 0.0, "center": wide / 2, "right": wide}[align], y[row] + dy + 2
             end, top = start + wide, foot - _LINE
@@ -237,7 +227,7 @@ def _with_names(table: pd.DataFrame, by: str, named: Sequence[str]) -> tuple[pd.
                 places[row] = (align, dx, dy)
                 break
         else:
-            places[row] = _PLACES[0] if table[by][row] in named else places[row]
+            places[row] = _PLACES[0] if table["defence"][row] in named else places[row]
     columns = dict(zip(("align", "dx", "dy"), map(list, zip(*places.values(), strict=True)), strict=True))
     return table.assign(**columns), domains
 

@@ -98,21 +98,14 @@ def similar_classes(cosine: xr.DataArray, share: xr.DataArray, start: str, netwo
     cosines = alt.Chart(near).transform_filter(chosen).transform_joinaggregate(highest="max(cosine)")
     mistakes = alt.Chart(frame(share)).transform_filter(f"{chosen} && datum.attack == chosen_attack")
     mistakes = mistakes.transform_joinaggregate(cosine="max(value)").transform_calculate(highest="datum.value")
+    near_to, up = "cosine of its mean with that of another class", "share of the class, %"
     y = alt.Y("cosine:Q", title="cosine", scale=alt.Scale(domain=[min(0.0, float(near["cosine"].min())), 1]))
-    up, form = "share of the class, %", "cosine of its mean with that of another class"
-    chart = alt.hconcat(
-        bars(cosines, "other class", form, y, tooltip("predicted", cosine="|.3f")),
-        bars(
-            mistakes,
-            "mistaken for",
-            "its images, mistaken for",
-            alt.Y("value:Q", title=up, scale=PERCENT),
-            tooltip("predicted", value=up),
-        ),
-    )
+    left = bars(cosines, "other class", near_to, y, tooltip("predicted", cosine="|.3f"))
+    y = alt.Y("value:Q", title=up, scale=PERCENT)
+    right = bars(mistakes, "mistaken for", "its images, mistaken for", y, tooltip("predicted", value=up))
     first = near[(near["label"] == start) & (near["defence"] == network) & (near["label"] != near["predicted"])]
     text = extent(first, ["predicted"], f"Cosines of class {start} with other classes in {network}", "", "cosine", 2)
-    return explorer(described(chart, "One class: what is similar to it, and what it is mistaken for", text), choices)
+    return explorer(described(left | right, "One class: what is similar to it, and what it is mistaken for", text), choices)
 
 
 # Pixels of all pictures of a class that the explorer of methods can show: 12 of CIFAR-10. Pictures in a row, and their side.

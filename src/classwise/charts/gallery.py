@@ -66,17 +66,12 @@ def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence
     "" for a general one. Images are drawn smaller than `side` pixels where the page has no room for a row.
     """
     lines = max(text.count("\n") + 1 for texts in captions.values() for text in texts)
-    table = pd.DataFrame(
-        {
-            "row": title,
-            "place": place,
-            "url": png_address(pixels.values),
-            "caption": captions[title][place],
-            "number": int(pixels.image),
-        }
-        for title, images in rows.items()
+    cells = [
+        (name, place, png_address(pixels.values), captions[name][place], int(pixels.image))
+        for name, images in rows.items()
         for place, pixels in enumerate(images)
-    )
+    ]
+    table = pd.DataFrame(cells, columns=["row", "place", "url", "caption", "number"])
     parts = [f"{capital(name)}: {', '.join(captions[name])}." for name in rows]
     text = f"{len(table)} images, by row. {' '.join(parts)}".replace("\n", " ")
     return described(_grid(table, list(rows), side, lines), title or "Test images", text)
@@ -116,11 +111,9 @@ def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
 
 def example_grid(table: pd.DataFrame, subtitle: str = "") -> Any:
     """Return images in columns, their three forms in rows: `table` of `example_rows`. subtitle: "" for what the captions are."""
-    count = len(table[table["row"] == "clean"])
-    broken = (
-        table[table["row"] == "attacked"]["caption"].str.partition("\n")[0] != table[table["row"] == "attacked"]["label"]
-    ).sum()
-    text = f"{count} images: clean, the perturbation and attacked. {broken} of the attacked ones are misclassified."
+    attacked = table[table["row"] == "attacked"]
+    broken = (attacked["caption"].str.partition("\n")[0] != attacked["label"]).sum()
+    text = f"{len(attacked)} images: clean, the perturbation and attacked. {broken} of the attacked ones are misclassified."
     grid = _grid(table, ("clean", "perturbation", "attacked"), side=96, lines=2)
     return described(grid, "Images before and after the attack", text, subtitle or _BELOW)
 

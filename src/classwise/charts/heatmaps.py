@@ -11,11 +11,10 @@ from classwise.charts.style import Category, frame, names_of, titled, tooltip
 from classwise.stats import metrics
 
 
-def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: str = "defence", title: str = "") -> Any:
+def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: str = "defence") -> Any:
     """Return confusion matrices in percent of the true class (rows), a panel for each `column`.
 
-    The diagonal is framed rather than coloured, so that the colours show the mistakes; `order` sorts the classes. title: "" for
-    a general one.
+    The diagonal is framed rather than coloured, so that the colours show the mistakes; `order` sorts the classes.
     """
     table, labels = frame(share), list(order or names_of(share))
     table["right"] = table["label"] == table["predicted"]
@@ -24,12 +23,10 @@ def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: s
     cells = Cells("mistake", "misclassified, %", "value", ".0f", diverging=False, blank=few, framed=right, step=(26, 26))
     tips = tooltip("label", "predicted", value="share of the class, %")
     chart = heatmap(table, Category("predicted", labels, "predicted class"), Category("label", labels, "class"), cells, tips)
-    off = table[~table["right"]].rename(columns={"value": "share"})
     text = extent(table[table["right"]], ["label", column], "Share of correct predictions")
-    most = largest(off, ["label", "predicted", column], "Most frequent mistake", column="share")
-    return described(
-        panels(chart, Category.of(share, column)), title or "Predictions for each class, % of its images", f"{text} {most}"
-    )
+    most = largest(table[~table["right"]], ["label", "predicted", column], "Most frequent mistake")
+    chart = panels(chart, Category.of(share, column))
+    return described(chart, "Predictions for each class, % of its images", f"{text} {most}")
 
 
 _SIGNS = {1: "robust", -1: "vulnerable", 0: "uncertain"}
@@ -47,11 +44,9 @@ def accuracy_heatmap(count: xr.DataArray, relative: xr.DataArray, row: str = "at
     cells = Cells("off", "points from overall", "value", ".0f", framed="datum.sign != 0", step=(27, 25))
     tips = tooltip(column, row, "label", "the class is", value="accuracy, %", off="points from the overall accuracy|+.1f")
     chart = heatmap(table, Category.of(count, "label", "class"), Category.of(count, row), cells, tips)
-    text = extent(table, ["label", row, column], "Accuracy")
-    title = f"Accuracy of each class by {row}, %"
-    return described(
-        panels(chart, Category.of(count, column)), title, text, "Framed: significantly above or below the overall accuracy."
-    )
+    chart, text = panels(chart, Category.of(count, column)), extent(table, ["label", row, column], "Accuracy")
+    below = "Framed: significantly above or below the overall accuracy."
+    return described(chart, f"Accuracy of each class by {row}, %", text, below)
 
 
 def change_heatmap(

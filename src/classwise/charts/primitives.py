@@ -51,18 +51,16 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
     low, none = (-high, 0) if cells.diverging else (cells.bottom, cells.bottom)
     strong = f"abs(datum['{cells.shade}'] - {none}) > {style.INK_CHANGES * (high - none)}"
     ink = alt.condition(strong, alt.value(style.INKS[1]), alt.value(style.INKS[0]))
+    below, left = alt.Axis(labelAngle=label_angle(x.values, cells.step[0]), **_BARE), alt.Axis(labelLimit=260, **_BARE)
     base = alt.Chart(table).encode(
-        x=alt.X(
-            x.encoded, sort=list(x.values), title=x.title, axis=alt.Axis(labelAngle=label_angle(x.values, cells.step[0]), **_BARE)
-        ),
-        y=alt.Y(y.encoded, sort=list(y.values), title=y.title, axis=alt.Axis(labelLimit=260, **_BARE)),
+        x=alt.X(x.encoded, sort=list(x.values), title=x.title, axis=below),
+        y=alt.Y(y.encoded, sort=list(y.values), title=y.title, axis=left),
         tooltip=list(tips),
     )
     colours = list(style.DIVERGING if cells.diverging else style.SEQUENTIAL)
     scale = alt.Scale(range=colours, domain=[low, high], interpolate="lab")
-    marks = [
-        base.mark_rect(stroke=_SHADE, strokeWidth=0.5).encode(color=alt.Color(f"{cells.shade}:Q", scale=scale, title=cells.title))
-    ]
+    colour = alt.Color(f"{cells.shade}:Q", scale=scale, title=cells.title)
+    marks = [base.mark_rect(stroke=_SHADE, strokeWidth=0.5).encode(color=colour)]
     if cells.framed:
         size = alt.RelativeBandSize(band=0.88)
         frames = base.transform_filter(cells.framed).mark_rect(fillOpacity=0, strokeWidth=_FRAME, width=size, height=size)
@@ -154,11 +152,9 @@ def class_lines(
     high, low = last.transform("idxmax"), last.transform("idxmin")
     # Lines that end alike, as those of a network that is never right, have no highest.
     apart = last.transform("max") > last.transform("min")
-    ends = ends.assign(
-        place=np.select([apart & (ends.index == high), apart & (ends.index == low)], ["highest", "lowest"], "other")
-    )
+    ends["place"] = np.select([apart & (ends.index == high), apart & (ends.index == low)], ["highest", "lowest"], "other")
     rows = table.merge(ends[[*keys, "place"]])
-    rows = rows.assign(end=rows[along] == rows[along].max())
+    rows["end"] = rows[along] == rows[along].max()
     shade = alt.Chart(rows).mark_area(opacity=0.14, color=GREY).encode(x=x, y=alt.Y("min(value):Q"), y2="max(value):Q")
     base = alt.Chart(rows).transform_calculate(kind=f"datum.label == {HIGHLIGHTED} ? 'chosen' : datum.place")
     scale = alt.Scale(domain=["chosen", "highest", "lowest", "other"], range=[CHOSEN, HIGHEST, LOWEST, GREY])

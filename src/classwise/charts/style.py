@@ -148,10 +148,8 @@ def inline_csv(data: Any) -> Any:
         return alt.default_data_transformer(data, max_rows=MAX_ROWS)
     if len(data) > MAX_ROWS:
         raise alt.MaxRowsError(f"{len(data)} rows are more than {MAX_ROWS}: aggregate or sample first")
-    plain = data.copy()
-    for column in plain.columns:
-        if plain[column].dtype.kind == "b":
-            plain[column] = plain[column].map({True: "true", False: "false"})
+    of_bool = [column for column, kind in data.dtypes.items() if kind.kind == "b"]
+    plain = data.assign(**{str(column): data[column].map({True: "true", False: "false"}) for column in of_bool})
     parse = {str(column): _PARSE.get(kind.kind, "string") for column, kind in data.dtypes.items()}
     return {"values": plain.to_csv(index=False, float_format="%.4g"), "format": {"type": "csv", "parse": parse}}
 

@@ -31,20 +31,15 @@ def interval_table(measured: Mapping[str, xr.DataArray], digits: int = 1) -> pd.
     return table.rename_axis([titled(dim) for dim in dims]).fillna("unknown")
 
 
-def final_settings(settings: xr.DataArray, row: str = "defence") -> pd.DataFrame:
-    """Return the setting of each class in the last epoch: a line for each `row`, a column for each class.
+def final_settings(settings: xr.DataArray) -> pd.DataFrame:
+    """Return the setting of each class in the last epoch: a line for each defence, a column for each class.
 
-    The last epoch is that of each row: after it the settings are NaN.
+    settings: with the dimensions defence, epoch and label; after the last epoch of a defence they are NaN.
     """
     place = settings.notnull().any("label").cumsum("epoch").argmax("epoch")
-    last = settings.isel(epoch=place).transpose(row, "label").values
-    index, columns = pd.Index(names_of(settings, row), name=row), pd.Index(names_of(settings), name="class")
+    last = settings.isel(epoch=place).transpose("defence", "label").values
+    index, columns = pd.Index(names_of(settings, "defence"), name="defence"), pd.Index(names_of(settings), name="class")
     return pd.DataFrame(last, index=index, columns=columns).map("{:.2f}".format)
-
-
-def stacked(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-    """Return tables one below the other, with their names in a first column of the index, called `name`."""
-    return pd.concat(dict(tables), names=[name]).rename_axis(index=titled)
 
 
 def folded(title: str, table: pd.DataFrame | str) -> str:
