@@ -308,9 +308,6 @@ def render(console: Console) -> bool:
 
 def build(scale: str, console: Console, workers: int | None = None, scheduler: str | None = None) -> Path:
     """Compute what is missing, execute what changed, render the book, and return its first page."""
-    for section in registry.SECTIONS:
-        if section not in notebooks.names():
-            raise UserError(f"section {section} has no notebook; there are: {', '.join(notebooks.names())}")
     pairs = [pair for section in registry.SECTIONS for pair in registry.request(section, scale).pairs]
     toc, contents = checkout() / "book" / "_toc.yml", table_of_contents()
     if not toc.exists() or toc.read_text() != contents:
@@ -341,20 +338,17 @@ def lock(console: Console) -> AbstractContextManager[Any]:
         return FileLock(path).acquire()
 
 
-def pack(html: Path, target: Path) -> Path:
-    """Write the files of a built book as a zip file with index.html at its top; the same book gives the same bytes.
+def pack(console: Console) -> Path:
+    """Pack the built book, which no build replaces meanwhile, and return the zip file: build/classwise-book-VERSION.zip.
 
-    Hidden files, which only a next build needs, are left out. A missing book is a UserError.
+    index.html is at its top, and hidden files, which only a next build needs, are left out; the same book gives the same bytes.
+    A missing book is a UserError.
     """
-    if not (html / "index.html").exists():
-        raise UserError(f"there is no book in {html} yet; `make book` builds it")
-    files = {path.relative_to(html): path for path in html.rglob("*") if path.is_file()}
-    shown = {name: path for name, path in files.items() if not any(part.startswith(".") for part in name.parts)}
-    write(target, data.archive({name.as_posix(): path.read_bytes() for name, path in shown.items()}))
-    return target
-
-
-def pack_book(console: Console) -> Path:
-    """Pack the book in build/html, which no build replaces meanwhile, and return the file: build/classwise-book-VERSION.zip."""
+    html, target = build_folder() / "html", build_folder() / f"classwise-book-{classwise.__version__}.zip"
     with lock(console) if build_folder().exists() else nullcontext():
-        return pack(build_folder() / "html", build_folder() / f"classwise-book-{classwise.__version__}.zip")
+        if not (html / "index.html").exists():
+            raise UserError(f"there is no book in {html} yet; `make book` builds it")
+        files = {path.relative_to(html): path for path in html.rglob("*") if path.is_file()}
+        shown = {name: path for name, path in files.items() if not any(part.startswith(".") for part in name.parts)}
+        write(target, data.archive({name.as_posix(): path.read_bytes() for name, path in shown.items()}))
+    return target

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,17 +75,13 @@ def stored(scale: str) -> list[Stored]:
             present = {spec for spec, _ in recorded_part(request).pairs}
             # Traces may be stored of evaluations whose outcomes are not.
             for spec, evaluations in (pair for pair in request.pairs if pair[0] in present):
-                for item in _of_run(spec, name, evaluations):
-                    result.setdefault(item.path, item)
+                for key in [Key(spec), *(Key(spec, kind, one) for one in evaluations for kind in store.UNDER_EVALUATIONS)]:
+                    if (path := key.path) is not None:
+                        result.setdefault(path, Stored(path, name, spec, key.evaluation))
         compared = convergence_file(name)
         if compared.exists():
             result[compared] = Stored(compared, name)
     return sorted(result.values())
-
-
-def _of_run(spec: Spec, scale: str, evaluations: tuple[Evaluation, ...]) -> Iterator[Stored]:
-    keys = [Key(spec), *(Key(spec, kind, one) for one in evaluations for kind in store.UNDER_EVALUATIONS)]
-    yield from (Stored(path, scale, spec, key.evaluation) for key in keys if (path := key.path) is not None)
 
 
 def about(item: Stored) -> dict[str, Any]:
