@@ -10,9 +10,12 @@ import vl_convert
 from classwise.charts.primitives import CUE
 
 
-def drawn(chart: Any) -> str:
-    """Return the SVG that Vega draws of a chart; it raises where the specification is invalid."""
-    return vl_convert.vegalite_to_svg(chart.to_json())
+def drawn(chart: Any, **chosen: Any) -> str:
+    """Return the SVG that Vega draws of a chart after some choices; it raises where the specification is invalid."""
+    spec = chart.to_dict()
+    for param in (param for param in spec.get("params", []) if param["name"] in chosen):
+        param["value"] = chosen[param["name"]]
+    return vl_convert.vegalite_to_svg(json.dumps(spec))
 
 
 def _parts(value: Any) -> Iterator[dict[str, Any]]:

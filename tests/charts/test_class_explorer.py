@@ -1,12 +1,17 @@
+"""The explorer of a class: what it shows at first and after a choice, with controls of Vega and of a live kernel."""
+
+import re
+
 import ipywidgets
 import mocks
 import pandas as pd
 import pytest
 import xarray as xr
+from drawing import drawn
 
 from classwise.charts import class_explorer
 from classwise.charts.primitives import Show
-from classwise.charts.style import Category
+from classwise.charts.style import CHOSEN, Category
 from classwise.stats import aggregate, metrics
 
 
@@ -39,6 +44,35 @@ def test_the_explorer_starts_with_the_chosen_defence_and_its_weakest_class(histo
 def test_the_static_explorer_has_a_control_for_every_choice(history):
     lists = dict.fromkeys(("chosen_class", "chosen_defence", "chosen_images", "chosen_split"), "select")
     assert controls(class_explorer.over_epochs(history, live=False), "input") == lists | {"chosen_epoch": "range"}
+
+
+START = {"chosen_class": "3", "chosen_defence": "pgd-at", "chosen_images": "attacked", "chosen_split": "test", "chosen_epoch": 4}
+OTHER = {"chosen_class": "7", "chosen_defence": "standard", "chosen_images": "clean", "chosen_split": "train", "chosen_epoch": 3}
+BAR = r'"predicted class: (\d); share of the class, %: ([\d.]+);[^"]* predicted so: (\d+);[^"]*"[^>]* fill="(#\w+)"'
+
+
+def seen(history, chosen):
+    """Return the bars of the explorer, as class, share, count and colour, its line, and the place of the chosen epoch."""
+    svg = drawn(class_explorer.over_epochs(history, live=False), **chosen)
+    (line,) = re.findall(r'd="(\S+)" stroke="(#\w+)" stroke-width="3"', svg)
+    (rule,) = re.findall(r'"epoch: (\d)"[^>]* transform="translate\(([\d.]+),0\)"', svg)
+    return re.findall(BAR, svg), line, rule
+
+
+@pytest.mark.parametrize("control", ["", *OTHER])
+def test_a_choice_shows_what_was_counted_at_the_last_measured_epoch(history, control):
+    history, chosen = history.sel(epoch=[1, 2, 4]), START | {name: value for name, value in OTHER.items() if name == control}
+    bars, line, rule = seen(history, chosen)
+    epoch = 2 if control == "chosen_epoch" else 4
+    label, where = chosen["chosen_class"], {"defence": chosen["chosen_defence"], "split": chosen["chosen_split"], "epoch": epoch}
+    count = aggregate.clean_and_attacked(history["count"].sum("seed")).sel(where | {"images_are": chosen["chosen_images"]})
+    counted = count.sel(label=label).to_series()
+    assert {name: int(number) for name, _, number, _ in bars} == counted[(counted > 0) | (counted.index == label)].to_dict()
+    assert all(float(share) == 100 * int(number) / 40 for _, share, number, _ in bars)
+    assert [name for name, *_, colour in bars if colour == CHOSEN] == [label]
+    assert line[1] == CHOSEN
+    assert (line == seen(history, START)[1]) == (control in ("", "chosen_epoch"))
+    assert rule == (str(epoch), str(200 * (epoch - 1)))
 
 
 def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history):

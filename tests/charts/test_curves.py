@@ -1,9 +1,7 @@
 """Curves over the epochs, and the order of the cells of a heatmap."""
 
-import json
 import re
 
-import vl_convert
 from drawing import drawn
 
 from classwise.charts import curves, heatmaps
@@ -23,11 +21,7 @@ def test_lines_that_end_alike_have_no_highest(history):
 
 def ends(chart, label="none"):
     """Return the classes that are named at the ends of lines, by colour."""
-    spec = chart.to_dict()
-    (param,) = [param for param in spec["params"] if param["name"] == HIGHLIGHTED]
-    param["value"] = label
-    svg = vl_convert.vegalite_to_svg(json.dumps(spec))
-    return re.findall(r'font-weight="bold" fill="(#\w+)"[^>]*>(\d)<', svg)
+    return re.findall(r'font-weight="bold" fill="(#\w+)"[^>]*>(\d)<', drawn(chart, **{HIGHLIGHTED: label}))
 
 
 def test_the_best_the_worst_and_the_chosen_class_are_named_in_every_panel(history):

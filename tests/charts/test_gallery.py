@@ -2,12 +2,14 @@
 
 import base64
 import io
+import re
 
 import altair as alt
 import mocks
 import numpy as np
 import pandas as pd
 import xarray as xr
+from drawing import drawn
 from PIL import Image
 
 from classwise.charts import gallery
@@ -29,10 +31,15 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     assert len(rows) == 10 * 2 * 3
     assert set(rows["row"]) == {"clean", "perturbation", "attacked"}
     assert rows[rows["row"] == "clean"]["caption"].str.fullmatch(r"\d\nconfidence \d+ %").all()
-    given = {name: mocks.dataset("examples 1", per_class=2) for name in ("trades", "standard")}
+    given = {name: mocks.dataset("examples 1", per_class=2, seed=seed) for seed, name in enumerate(("trades", "standard"))}
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
         chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
         assert {param["name"] for param in chart["params"] if "bind" in param} == bound
+    for name, label in (("trades", "5"), ("standard", "5"), ("trades", "0")):
+        svg = drawn(gallery.gallery(given, live=False), gallery_class=label, gallery_defence=name)
+        table = pd.DataFrame(gallery.example_rows(given[name], name)).query(f"label == '{label}'")
+        assert set(re.findall(r'href="(data:[^"]+)"', svg)) == set(table["url"])
+        assert svg.count('aria-roledescription="text mark"') == len(table) == 6
     chart = gallery.gallery(given, live=False, start="7", network="trades").to_dict()
     values = {param["name"]: param.get("value") for param in chart["params"]}
     assert (values["gallery_class"], values["gallery_defence"]) == ("7", "trades")
