@@ -196,8 +196,3 @@ def choose(chart: Locator, **choices: str) -> None:
 
 def attributes(marks: Locator, name: str) -> list[str]:
     return marks.evaluate_all("(all, name) => all.map(one => one.getAttribute(name))", name)
-
-
-def number(mark: Locator, script: str) -> float:
-    """Return a number of one mark, such as "getBBox().height"."""
-    return float(mark.evaluate(f"one => one.{script}"))

@@ -15,12 +15,12 @@ from playwright.sync_api import Locator, Page, expect
 from rich.console import Console
 
 from classwise import runs
-from classwise.book import build, data, figures, notebooks
+from classwise.book import build, data, figures, notebooks, pages
 from classwise.charts.style import CHOSEN
 from classwise.core import markup, paths
 from classwise.core.paths import build_folder
 from classwise.papers import home, registry, selection
-from classwise.stats import aggregate, metrics, pooling
+from classwise.stats import metrics, pooling
 
 TOC = yaml.safe_load((paths.checkout() / "book" / "_toc.yml").read_text())
 NOTEBOOKS = [chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]]
@@ -31,12 +31,6 @@ PAGES = [HOME, *NOTEBOOKS]
 _OF_WORDS = {"claims", "papers", *(name for name in PAGES if name.endswith("/A-settings"))}
 DRAWN = [name for name in PAGES if name in notebooks.names() and name not in _OF_WORDS]
 WORDS = ("claims", "papers", "tian2021/A-settings", "data", "guide/audit")
-# The epochs of a training, and how often they are measured.
-_TRAINED = registry.training("quick", "trades", 0)
-LAST, EVERY = str(_TRAINED.epochs), _TRAINED.measure
-START = {"chosen_class": "3", "chosen_defence": "trades", "chosen_images": "attacked", "chosen_split": "test"}
-OTHER = {"chosen_class": "7", "chosen_defence": "pgd-at", "chosen_images": "clean", "chosen_split": "train"}
-START, OTHER = START | {"chosen_epoch": LAST}, OTHER | {"chosen_epoch": str(2 * EVERY)}
 # CHOSEN as charts.js draws it.
 STRONG = {"light": CHOSEN, "dark": "#ea00ab"}
 AGAINST, INK = {"light": "dark", "dark": "light"}, {"light": "#000", "dark": "#fff"}
@@ -108,28 +102,6 @@ def each_scale(page: Page) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def bias(visit):
-    """A page for tests that say all they need of its state."""
-    with visit(BIAS) as page:
-        yield page
-
-
-@pytest.fixture
-def explorer(bias) -> Locator:
-    return browser.holding(bias, "chosen_class")
-
-
-@pytest.fixture
-def gallery(bias) -> Locator:
-    return browser.holding(bias, "gallery_class")
-
-
-@pytest.fixture(scope="module")
-def history(book):
-    return aggregate.clean_and_attacked(runs.history(registry.request(BIAS).specs)["count"].sum("seed").load())
-
-
 def executed(name: str) -> list[list[nbformat.NotebookNode]]:
     """Return the outputs of each cell of an executed page; of a page that is no notebook, none."""
     path = build_folder() / "executed" / f"{name}.ipynb"
@@ -170,32 +142,6 @@ def test_the_finding_of_a_page_is_short_and_says_whether_its_effect_is_clear(boo
 
 def all_drawn(page: Page, name: str) -> None:
     expect(page.locator(".vega-embed > svg")).to_have_count(charts(name))
-
-
-def line(explorer: Locator) -> Locator:
-    return explorer.locator(".mark-line.role-mark path[stroke-width='3']")
-
-
-def bars(explorer: Locator, label: str = "") -> Locator:
-    return explorer.locator(f".mark-rect.role-mark path[aria-label*='predicted class: {label}']")
-
-
-def highlighting(page: Page) -> Locator:
-    """Return the first chart of lines one of which can be highlighted."""
-    return browser.holding(page, "highlighted_class").first
-
-
-def answers(history, chosen: dict[str, str]) -> dict[str, int]:
-    """Return how many images of the chosen class were answered as what."""
-    where = {"label": chosen["chosen_class"], "defence": chosen["chosen_defence"], "epoch": int(chosen["chosen_epoch"])}
-    row = history.sel(where | {"images_are": chosen["chosen_images"], "split": chosen["chosen_split"]}).to_series()
-    return {str(label): int(count) for label, count in row.items() if count or label == chosen["chosen_class"]}
-
-
-def expect_bars(explorer: Locator, counted: dict[str, int]) -> None:
-    for label, count in counted.items():
-        expect(bars(explorer, label)).to_have_attribute("aria-label", re.compile(rf"\bimages predicted so: {count};"))
-    expect(bars(explorer)).to_have_count(len(counted))
 
 
 # What a reader sees of tables and of negative numbers that is not as it is printed.
@@ -267,39 +213,47 @@ def test_a_page_is_printed_light_and_no_wider_than_the_paper(shown):
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-def test_a_dark_page_that_goes_to_a_printer_has_dark_words(visit):
-    with visit(BIAS, "dark") as page:
-        all_drawn(page, BIAS)
-        # With its backgrounds, since without them Chromium darkens what is light.
-        printed = browser.inks(page.pdf(print_background=True))
-        assert len(printed) > 200
-        assert max(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in printed) < 0.5
+@looked_at([BIAS], DARK)
+def test_a_dark_page_that_goes_to_a_printer_has_dark_words(shown):
+    # With its backgrounds, since without them Chromium darkens what is light.
+    printed = browser.inks(shown.page.pdf(print_background=True))
+    assert len(printed) > 200
+    assert max(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in printed) < 0.5
 
 
-def test_formulas_are_set(visit):
-    with visit(RELATIONS) as page:
-        expect(page.locator("mjx-container > svg").first).to_be_visible()
-        expect(page.locator("mjx-container")).to_have_count(page.locator("article .math").count())
-        expect(page.locator("[data-mjx-error]")).to_have_count(0)
-        prose = " ".join(page.locator("article p, article li").all_inner_texts())
-        assert "$" not in prose
-        assert "\\" not in prose
+@looked_at([RELATIONS], DESKTOP)
+def test_formulas_are_set(shown):
+    page = shown.page
+    expect(page.locator("mjx-container > svg").first).to_be_visible()
+    expect(page.locator("mjx-container")).to_have_count(page.locator("article .math").count())
+    expect(page.locator("[data-mjx-error]")).to_have_count(0)
+    prose = " ".join(page.locator("article p, article li").all_inner_texts())
+    assert "$" not in prose
+    assert "\\" not in prose
 
 
 @both
-def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen(visit, scheme):
+def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen_and_a_mark_tells_its_class(visit, scheme):
+    epoch = str(3 * registry.training("quick", "trades", 0).measure)
     with visit(BIAS, scheme) as page:
         all_drawn(page, BIAS)
         explorer = browser.holding(page, "chosen_class")
-        browser.choose(explorer, chosen_class="7", chosen_epoch=str(3 * EVERY))
-        expect(line(explorer)).to_have_attribute("stroke", STRONG[scheme])
-        drawn = str(line(explorer).get_attribute("d"))
+        browser.choose(explorer, chosen_class="7", chosen_epoch=epoch)
+        line = explorer.locator(".mark-line.role-mark path[stroke-width='3']")
+        expect(line).to_have_attribute("stroke", STRONG[scheme])
+        drawn = str(line.get_attribute("d"))
         page.locator("button.theme-switch-button").click()
         in_scheme = f"svg:has(.role-axis-label text[fill='{INK[AGAINST[scheme]]}'])"
         expect(page.locator(f".vega-embed > {in_scheme}")).to_have_count(charts(BIAS))
         expect(explorer.locator("[name=chosen_class]")).to_have_value("7")
-        expect(explorer.locator("[name=chosen_epoch]")).to_have_value(str(3 * EVERY))
-        expect(line(explorer)).to_have_attribute("d", drawn)
+        expect(explorer.locator("[name=chosen_epoch]")).to_have_value(epoch)
+        expect(line).to_have_attribute("d", drawn)
+        explorer.locator(".mark-symbol.role-mark path[aria-label*='class: 7;']").nth(5).hover()
+        tooltip = page.locator("#vg-tooltip-element")
+        expect(tooltip).to_be_visible()
+        assert "7" in tooltip.locator(".value").all_inner_texts()
+        page.mouse.move(1, 1)
+        expect(tooltip).to_be_hidden()
 
 
 def test_what_was_picked_in_a_legend_stays_picked_when_the_chart_is_drawn_again(visit):
@@ -332,74 +286,6 @@ def test_a_chart_that_failed_or_is_being_drawn_when_the_scheme_changes_follows(v
         page.evaluate(browser.LATE, AGAINST[scheme])
         for name in ("late", "failing"):
             expect(page.locator(f"#{name} .role-axis-label text").first).to_have_attribute("fill", INK[AGAINST[scheme]])
-
-
-@pytest.mark.parametrize(("control", "value"), OTHER.items(), ids=OTHER)
-def test_a_choice_shows_what_was_counted(explorer, history, control, value):
-    before, after = answers(history, START), answers(history, START | {control: value})
-    assert before != after
-    browser.choose(explorer, **START)
-    expect_bars(explorer, before)
-    drawn = line(explorer).get_attribute("d")
-    browser.choose(explorer, **{control: value})
-    expect_bars(explorer, after)
-    assert (line(explorer).get_attribute("d") == drawn) == (control == "chosen_epoch")
-
-
-@pytest.mark.parametrize("label", ["3", "8"])
-def test_the_chosen_class_has_its_colour_and_when_clean_the_tallest_bar(explorer, label):
-    browser.choose(explorer, **START | {"chosen_class": label, "chosen_images": "clean"})
-    expect(line(explorer)).to_have_attribute("stroke", CHOSEN)
-    expect(bars(explorer, label)).to_have_attribute("fill", CHOSEN)
-    heights = [browser.number(bar, "getBBox().height") for bar in bars(explorer).all()]
-    assert len(heights) > 1
-    assert browser.number(bars(explorer, label), "getBBox().height") == max(heights)
-
-
-@pytest.mark.parametrize(("epoch", "measured"), [(5 * EVERY, 5 * EVERY), (5 * EVERY - 1, 4 * EVERY)])
-def test_the_epoch_is_marked_and_shown_as_it_was_last_measured(explorer, history, epoch, measured):
-    browser.choose(explorer, **START | {"chosen_epoch": str(epoch)})
-    expect_bars(explorer, answers(history, START | {"chosen_epoch": str(measured)}))
-    rule = explorer.locator(".mark-rule.role-mark").first.locator("line")
-    expect(rule).not_to_have_count(0)
-    across = "transform.baseVal[0].matrix.e"
-    last = explorer.locator(".mark-symbol.role-mark path").last
-    assert browser.number(rule.first, across) / browser.number(last, across) == pytest.approx(measured / int(LAST))
-
-
-def test_the_gallery_shows_four_images_of_the_chosen_class_and_defence_in_three_forms(gallery):
-    shown = {}
-    # The defence first: with the class, all images are drawn again.
-    for label, defence in (("0", "trades"), ("5", "standard"), ("0", "trades"), ("5", "trades")):
-        browser.choose(gallery, gallery_defence=defence, gallery_class=label)
-        for form in ("clean", "perturbation", "attacked"):
-            images = gallery.locator(f"image[aria-label*='case: {form}; class: {label};']")
-            expect(images).to_have_count(4)
-            shown[label, defence, form] = set(browser.attributes(images, "href"))
-        expect(gallery.locator("image")).to_have_count(12)
-        expect(gallery.locator(".mark-text.role-mark text")).to_have_count(12)
-    assert shown["5", "trades", "clean"] == shown["5", "standard", "clean"]
-    assert not shown["5", "trades", "attacked"] & shown["5", "standard", "attacked"]
-    assert not shown["5", "trades", "clean"] & shown["0", "trades", "clean"]
-
-
-def test_a_class_that_is_chosen_stands_out_among_the_lines(bias):
-    chart = highlighting(bias)
-    chosen = chart.locator(f".mark-line.role-mark path[stroke='{CHOSEN}']")
-    browser.choose(chart, highlighted_class="none")
-    expect(chosen).to_have_count(0)
-    browser.choose(chart, highlighted_class="3")
-    expect(chosen.first).to_be_visible()
-
-
-def test_a_mark_under_the_pointer_tells_its_class(bias, explorer):
-    browser.choose(explorer, **START | {"chosen_class": "8"})
-    explorer.locator(".mark-symbol.role-mark path[aria-label*='class: 8;']").nth(5).hover()
-    tooltip = bias.locator("#vg-tooltip-element")
-    expect(tooltip).to_be_visible()
-    assert "8" in tooltip.locator(".value").all_inner_texts()
-    bias.mouse.move(1, 1)
-    expect(tooltip).to_be_hidden()
 
 
 def test_the_pair_of_digits_is_the_one_that_the_rule_names_on_the_runs_of_the_book(book):
@@ -488,37 +374,38 @@ def test_without_a_script_all_code_opens_by_its_own_button(visit):
             expect(cell.locator(".cell_input")).to_be_visible()
 
 
-def test_a_page_has_numbered_figures_and_ends_with_the_command_that_recomputes_it(visit):
-    with visit(BIAS) as page:
-        last = page.locator("article .cell").last
-        expect(last.locator("summary p").first).to_be_visible()
-        last.locator("summary").first.press("Enter")
-        expect(last).to_contain_text(f"make notebook NB={BIAS}")
-        expect(last).to_contain_text("commit")
-        numbers = page.locator("article figure figcaption a.figure-number")
-        assert numbers.count() > 3
-        assert numbers.all_inner_texts() == [f"Figure 4.1-{place}" for place in range(1, numbers.count() + 1)]
-        for link in numbers.all():
-            expect(page.locator(f"figure{link.get_attribute('href')}")).to_have_count(1)
-
-
 @looked_at(DRAWN[1:], DESKTOP)
-def test_below_every_figure_is_a_link_to_its_data(shown, book):
-    for figure in shown.page.locator("article figure:has(figcaption a.figure-number)").all():
-        drawn = figure.locator(".vega-embed").count()
+def test_figures_are_numbered_with_a_link_to_their_data_and_the_command_that_recomputes_the_page_ends_it(shown, book):
+    page = shown.page
+    numbers = page.locator("article figure figcaption a.figure-number")
+    places = [int(text.removeprefix(f"Figure {pages._section(shown.name)}")) for text in numbers.all_inner_texts()]
+    assert places == sorted(set(places))
+    for link in numbers.all():
+        expect(page.locator(f"figure{link.get_attribute('href')}")).to_have_count(1)
+    for figure in page.locator("article figure:has(figcaption a.figure-number)").all():
         links = browser.attributes(figure.locator(".figure-data a[download]"), "href")
-        assert bool(links) == bool(drawn)
+        assert bool(links) == bool(figure.locator(".vega-embed").count())
         for link in links:
             columns = (book / shown.name).parent.joinpath(link).read_text().partition("\n")[0]
             names = {text.strip('"') for text in re.findall(r'"[^"]*"|[^,]+', columns)}
             assert names <= {*data.KEYS, *data.MEASURES}, link
+    last = page.locator("article .cell").last
+    expect(last.locator("summary p").first).to_be_visible()
+    expect(last).to_contain_text(f"make notebook NB={shown.name}")
 
 
-def test_the_page_of_all_results_offers_files_that_exist(visit, book):
-    with visit("data") as page:
-        links = browser.attributes(page.locator("article a[download]"), "href")
-        assert len(links) == len(data.NAMES) + 1
-        assert all((book / link).stat().st_size > 0 for link in links)
+@looked_at([BIAS], DESKTOP)
+def test_a_page_names_the_commit_of_its_results_and_its_first_figure_is_that_of_its_section(shown):
+    expect(shown.page.locator("article .cell").last).to_contain_text("commit")
+    numbers = shown.page.locator("article figure figcaption a.figure-number")
+    assert numbers.all_inner_texts() == [f"Figure 4.1-{place}" for place in range(1, max(numbers.count(), 4) + 1)]
+
+
+@looked_at(["data"], DESKTOP)
+def test_the_page_of_all_results_offers_files_that_exist(shown, book):
+    links = browser.attributes(shown.page.locator("article a[download]"), "href")
+    assert len(links) == len(data.NAMES) + 1
+    assert all((book / link).stat().st_size > 0 for link in links)
 
 
 def test_the_packed_book_opens_in_another_folder_and_names_no_folder_of_this_machine(visit, book, tmp_path):
@@ -531,32 +418,29 @@ def test_the_packed_book_opens_in_another_folder_and_names_no_folder_of_this_mac
             all_drawn(page, name)
 
 
-@pytest.mark.parametrize("name", [BIAS, "claims", "tian2021/A-settings"])
-def test_what_is_wider_than_a_phone_says_so_and_scrolls_by_keyboard(visit, name):
-    with visit(name, "light", 375) as page:
-        all_drawn(page, name)
-        page.wait_for_timeout(500)
-        wide = page.locator("table.dataframe:visible, .pst-scrollable-table-container:visible, .vega-embed:visible")
-        for one in wide.all():
-            if one.evaluate("one => one.scrollWidth > one.clientWidth + 1"):
-                assert one.get_attribute("tabindex") == "0"
-                assert one.evaluate("one => one.previousElementSibling.className") == "scroll-cue"
+@looked_at([BIAS, "claims", "tian2021/A-settings"], PHONE)
+def test_what_is_wider_than_a_phone_says_so_and_scrolls_by_keyboard(shown):
+    shown.page.wait_for_timeout(500)
+    wide = shown.page.locator("table.dataframe:visible, .pst-scrollable-table-container:visible, .vega-embed:visible")
+    for one in wide.all():
+        if one.evaluate("one => one.scrollWidth > one.clientWidth + 1"):
+            assert one.get_attribute("tabindex") == "0"
+            assert one.evaluate("one => one.previousElementSibling.className") == "scroll-cue"
 
 
-def test_the_home_page_shows_the_defence_that_is_chosen_beside_the_paper(visit):
+@looked_at([HOME], DESKTOP)
+def test_the_home_page_shows_the_defence_that_is_chosen_beside_the_paper(shown):
     scale = runs.shown_scales(home.SECTION, "quick")[0]
     request = runs.available(registry.request(home.SECTION, scale))
     rates = metrics.accuracy(pooling.pooled(runs.outcomes(request.specs, request.evaluations[-1:]))).isel(attack=0)
-    theirs = home.printed_rates(rates)
-    with visit(HOME) as page:
-        chart = browser.holding(page, "ranking_defence")
-        for defence in theirs.defence.values[::-1].tolist():
-            browser.choose(chart, ranking_defence=defence)
-            of_one = rates.sel(defence=defence)
-            for word, place in (("best", of_one.argmax("label")), ("worst", of_one.argmin("label"))):
-                words = f"{word}: {of_one.label.values[int(place)]}, {float(of_one[int(place)]):.0f} %"
-                expect(chart.locator("svg text", has_text=words)).to_have_count(1)
-            expect(chart.locator("svg .mark-symbol path[aria-label^='theirs:']")).to_have_count(len(theirs.label))
+    theirs, chart = home.printed_rates(rates), browser.holding(shown.page, "ranking_defence")
+    for defence in theirs.defence.values[::-1].tolist():
+        browser.choose(chart, ranking_defence=defence)
+        of_one = rates.sel(defence=defence)
+        for word, place in (("best", of_one.argmax("label")), ("worst", of_one.argmin("label"))):
+            words = f"{word}: {of_one.label.values[int(place)]}, {float(of_one[int(place)]):.0f} %"
+            expect(chart.locator("svg text", has_text=words)).to_have_count(1)
+        expect(chart.locator("svg .mark-symbol path[aria-label^='theirs:']")).to_have_count(len(theirs.label))
 
 
 def test_a_number_on_the_home_page_opens_its_claims(visit):
@@ -585,16 +469,16 @@ def test_a_number_on_the_home_page_opens_its_claims(visit):
         expect(page.locator(".ledger output").first).to_have_text(re.compile("there is no paper wei2024"))
 
 
-def test_the_home_page_leads_to_pages_by_their_first_charts_and_shows_how_to_cite_with_a_button_that_copies(visit, book):
-    with visit(HOME) as page:
-        for link in page.locator(".thumbnails a").all():
-            picture = link.locator("img").get_attribute("src")
-            name = link.get_attribute("href").removesuffix(".html")
-            assert (name in NOTEBOOKS, picture) == (True, f"thumbnails/{name}.svg")
-            assert (book / picture).read_text().startswith("<svg")
-        block = page.locator(".highlight-bibtex")
-        assert block.locator("pre").inner_text().startswith("@misc{classwise,")
-        expect(block.locator("button.copybtn")).to_have_count(1)
+@looked_at([HOME], DESKTOP)
+def test_the_home_page_leads_to_pages_by_their_first_charts_and_shows_how_to_cite_with_a_button_that_copies(shown, book):
+    for link in shown.page.locator(".thumbnails a").all():
+        picture = link.locator("img").get_attribute("src")
+        name = link.get_attribute("href").removesuffix(".html")
+        assert (name in NOTEBOOKS, picture) == (True, f"thumbnails/{name}.svg")
+        assert (book / picture).read_text().startswith("<svg")
+    block = shown.page.locator(".highlight-bibtex")
+    assert block.locator("pre").inner_text().startswith("@misc{classwise,")
+    expect(block.locator("button.copybtn")).to_have_count(1)
 
 
 def chosen(chart: Locator, name: str, value: str) -> str:
