@@ -39,6 +39,21 @@ def table(folder, name):
     return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, keep_default_na=False)
 
 
+def inside(folder):
+    """Return the contents of the archive by their names."""
+    with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def sums(text):
+    """Return the checksums by the names of files."""
+    return dict(reversed(line.split("  ")) for line in text.splitlines())
+
+
+def of(contents):
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
 def explained(kind):
     """Return the fields that the dictionary explains of a kind of file."""
     known = files.dictionary()
@@ -53,17 +68,15 @@ def test_every_column_is_in_the_dictionary_and_has_a_meaning(folder):
 
 
 def test_every_variable_coordinate_and_attribute_of_netcdf_is_in_the_dictionary(folder):
-    with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
-        names = [name for name in archive.namelist() if name.endswith(".nc")]
-        assert len(names) == 5
-        assert sum("/examples/" in name for name in names) == 1
-        for name in names:
-            stored = xr.open_dataset(io.BytesIO(archive.read(name)), engine="h5netcdf")
-            schema = stored.attrs["schema"]
-            assert set(stored.data_vars) <= set(explained(f"{schema} (netCDF)"))
-            assert set(stored.coords) <= set(explained("coordinates (netCDF)"))
-            assert set(stored.attrs) <= set(explained("attributes (netCDF)"))
-            assert {"spec", "commit", "device", "created"} <= set(stored.attrs)
+    contents = {name: content for name, content in inside(folder).items() if name.endswith(".nc")}
+    assert len(contents) == 5
+    assert sum("/examples/" in name for name in contents) == 1
+    for content in contents.values():
+        stored = xr.open_dataset(io.BytesIO(content), engine="h5netcdf")
+        assert set(stored.data_vars) <= set(explained(f"{stored.attrs['schema']} (netCDF)"))
+        assert set(stored.coords) <= set(explained("coordinates (netCDF)"))
+        assert set(stored.attrs) <= set(explained("attributes (netCDF)"))
+        assert {"spec", "commit", "device", "created"} <= set(stored.attrs)
     for schema, known in results.SCHEMAS.items():
         assert set(known) <= set(explained(f"{schema} (netCDF)"))
 
@@ -95,31 +108,21 @@ def test_the_lines_of_python_of_the_page_read_the_files(folder, monkeypatch):
     assert Spec.from_json(names["result"].attrs["spec"]).dataset == "digits"
 
 
-def test_the_page_offers_each_file_with_its_checksum(folder):
-    page = files.page(folder)
-    for name in files.file_names().values():
-        content = (folder / name).read_bytes()
+def test_the_page_offers_each_file_with_its_checksum_and_the_archive_holds_those_of_its_files_its_licence_and_its_sources(folder):
+    page, written = files.page(folder), of({name: (folder / name).read_bytes() for name in files.file_names().values()})
+    assert sums((folder / files.CHECKSUMS).read_text()) == written
+    for name, digest in written.items():
         assert f'href="data/{name}"' in page
-        assert f"{hashlib.sha256(content).hexdigest()}  {name}" in page
-    for line in (folder / files.CHECKSUMS).read_text().splitlines():
-        digest, name = line.split("  ")
-        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+        assert f"{digest}  {name}" in page
+    contents = inside(folder)
+    own = contents.pop(files.CHECKSUMS).decode()
+    assert sums(own) == of(contents)
     listed = table(folder, "catalogue.csv")
-    with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
-        assert sorted(listed.file) == sorted(name for name in archive.namelist() if name.endswith(".nc"))
-        for row in listed.itertuples():
-            assert hashlib.sha256(archive.read(row.file)).hexdigest() == row.sha256
-
-
-def test_the_archive_holds_its_checksums_its_licence_and_its_sources(folder):
-    with zipfile.ZipFile(folder / files.file_names()["results.zip"]) as archive:
-        sums = dict(reversed(line.split("  ")) for line in archive.read(files.CHECKSUMS).decode().splitlines())
-        assert {*sums, files.CHECKSUMS} == set(archive.namelist())
-        assert all(hashlib.sha256(archive.read(name)).hexdigest() == digest for name, digest in sums.items())
-        assert archive.read("LICENSE") == (paths.checkout() / "LICENSE").read_bytes()
-        sources = archive.read("SOURCES.md").decode()
+    assert dict(zip(listed.file, listed.sha256, strict=True)) == {k: one for k, one in of(contents).items() if k.endswith(".nc")}
+    assert contents["LICENSE"] == (paths.checkout() / "LICENSE").read_bytes()
+    sources = contents["SOURCES.md"].decode()
     assert all(dataset in sources for dataset in ("digits", "cifar10"))
-    assert sources.strip() in files.page(folder)
+    assert sources.strip() in page
 
 
 def test_files_that_a_stopped_call_left_or_that_are_missing_are_written_again(folder, monkeypatch):
