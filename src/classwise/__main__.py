@@ -12,7 +12,6 @@ import sys
 import time
 import webbrowser
 from collections.abc import Collection, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -95,8 +94,11 @@ def list_runs(
     """List the stored runs with their settings, sections, evaluations, size and commit."""
     from classwise.runs import listing
 
-    rows = listing.rows(partial(console.print, style="red", highlight=False, soft_wrap=True))
+    problems: list[str] = []
+    rows = listing.rows(problems.append)
     chosen = listing.select(rows, filters or [], sort)
+    for problem in problems:
+        console.print(problem, style="red", highlight=False, soft_wrap=True)
     if as_json:
         return print(json.dumps(chosen, indent=1))
     if not chosen:
@@ -322,6 +324,7 @@ def zip_book() -> None:
 @app.command("serve")
 def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> None:
     """Serve the built book on this machine."""
+    from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
     folder = paths.build_folder() / "html"
