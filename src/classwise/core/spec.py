@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise, product
 from typing import Annotated, Any, ClassVar
 
@@ -355,8 +356,7 @@ class Evaluation(Identified):
 
     def resolved_for(self, subject: Subject) -> "Evaluation":
         """Return the evaluation with the radius and norm of the subject where it has none."""
-        norm = self.norm or subject.norm
-        return replace(self, eps=subject.eps if self.eps is None else radius_text(self.eps, norm, "eval_eps"), norm=norm)
+        return _resolved(self, subject.eps if self.eps is None else self.eps, self.norm or subject.norm)
 
     def grid(self, **options: Sequence[Scalar]) -> "tuple[Evaluation, ...]":
         """Return an evaluation for each combination of the given values of the attack's options."""
@@ -369,3 +369,8 @@ class Evaluation(Identified):
         return f"{self.attack}-{self.id}"
 
     __hash__ = Identified.__hash__
+
+
+@cache  # the runs of a study share a few evaluations
+def _resolved(evaluation: Evaluation, eps: str, norm: str) -> Evaluation:
+    return replace(evaluation, eps=eps if evaluation.eps is None else radius_text(eps, norm, "eval_eps"), norm=norm)
