@@ -54,6 +54,19 @@ def test_two_imports_of_one_archive_import_each_run_once(data, small, ready, tmp
     assert all(store.has_recorded_network(spec) for spec in specs)
 
 
+def test_what_a_killed_import_left_is_removed_and_completed(data, small, done, tmp_path):
+    path = archive.pack([(small, [])], tmp_path / "out", weights="full")
+    archive.unpack(path)
+    before, folder = contents(data / "recorded"), store.recorded(small)
+    (data / "recorded" / ".import-killed" / "digits").mkdir(parents=True)
+    assert archive.unpack(path) == ([], [small.relative_path])
+    for name in ("history.nc", store.WEIGHTS, store.CHECKSUMS):  # each was about to be moved
+        (folder / name).unlink()
+        assert archive.unpack(path) == ([small.relative_path], [])
+        assert contents(data / "recorded") == before
+    assert not list((data / "recorded").glob(".import-*"))
+
+
 def test_a_second_build_waits_for_the_first_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "build_folder", lambda: tmp_path)
     at_work, said, order = threading.Event(), Console(record=True, width=200), []

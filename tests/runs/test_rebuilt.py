@@ -6,6 +6,7 @@ from dataclasses import replace
 import mocks
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from classwise import runs
@@ -96,6 +97,31 @@ def test_perturbed_images_have_their_target_class_as_label(data, usual, kind):
     assert np.array_equal(made.truth, (labels + 1) % 10) if kind == "next" else len(set(made.truth.values - labels)) > 5
     change = abs(made.pixels.sel(form="rebuilt") - made.pixels.sel(form="target"))
     assert 0.1 < float(change.max()) <= 0.2 + 1 / 255
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(data, robust, ready, tmp_path, monkeypatch):
+    monkeypatch.setattr(rebuild, "BATCH", 25)
+    ready(robust.image_source)
+    train.train(robust)
+    expected, pictures = load_file(store.weights(robust)), runs.rebuilt(robust)
+    monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "again"))
+    ready(robust.image_source)
+
+    def stopped(phase, done, total):
+        if phase == "train" and done == 1:
+            raise KeyboardInterrupt
+
+    interrupted(robust, monkeypatch)  # between two batches of images
+    assert (store.run_folder(robust) / rebuild.PART).exists()
+    batches = counted(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(robust, stopped)  # between two epochs
+    train.train(robust)
+    assert len(batches) == 2  # of three: nothing is made again
+    weights = load_file(store.weights(robust))
+    assert all(torch.equal(weights[name], value) for name, value in expected.items())
+    assert np.array_equal(runs.rebuilt(robust).pixels, pictures.pixels)
+    assert not (store.run_folder(robust) / rebuild.PART).exists()
 
 
 def counted(monkeypatch):

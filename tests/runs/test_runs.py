@@ -147,6 +147,14 @@ def test_a_damaged_file_is_refused_or_repaired(data, small, done, spoil):
     assert pool.ensure_runs([(small, [PGD])], repair=True) == 0
 
 
+def test_damaged_weights_are_trained_again_where_only_an_evaluation_is_missing(data, small, done):
+    whole, path = weights(small), store.weights(small)
+    path.unlink()  # which is read in place
+    path.write_bytes(b"nothing")
+    assert pool.ensure_runs([(small, [PGD])], workers=1, repair=True) == 1
+    assert all(torch.equal(value, whole[name]) for name, value in weights(small).items())
+
+
 def test_a_damaged_checkpoint_is_refused_or_set_aside_and_leaves_nothing_behind(data, small, done, tmp_path, monkeypatch):
     """Also one that would run code, and one whose network can be read and whose history cannot."""
 

@@ -21,8 +21,6 @@ def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -
         train.train(subject, report, repair=repair)
         return
     assert evaluation is not None
-    if isinstance(subject, Spec):
-        Key(subject).read(repair=repair)  # an error where the network was trained on images that have changed
     if key.kind == OUTCOMES:
         evaluate.evaluate_run(subject, evaluation, report, repair=repair)
         return
@@ -48,7 +46,10 @@ class Timing(NamedTuple):
 
 
 def timed(key: Key, report: train.Report, *, repair: bool) -> Timing:
-    """Compute a result on one thread, unless it exists by now; return what was computed and how long it took."""
+    """Compute a result on one thread, unless it exists by now; return what was computed and how long it took.
+
+    A run whose history or weights turn out to be missing or damaged is trained before it is evaluated.
+    """
     steps: list[tuple[float, int, int]] = []
 
     def step(phase: str, done: int, total: int) -> None:
@@ -56,6 +57,8 @@ def timed(key: Key, report: train.Report, *, repair: bool) -> Timing:
         report(phase, done, total)
 
     with device.one_thread():
+        if key.evaluation is not None:
+            train.train(key.spec, repair=repair)
         compute(key, step, repair=repair)
     (began, before, _), (ended, done, total) = (steps[0], steps[-1]) if steps else ((0.0, 0, 1), (0.0, 0, 1))
     return Timing(device.where()[0], (done - before) / total, ended - began)

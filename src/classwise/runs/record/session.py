@@ -185,12 +185,12 @@ class Session:
         try:
             with self.budget.ringing(), device.one_thread():
                 self._check(name, _step(key))
-                work.compute(key, report, repair=True)
+                try:
+                    work.compute(key, report, repair=True)
+                except Diverged as error:
+                    store.refuse(key.spec, str(error.__cause__ or error), *device.where())
         except BudgetExceeded:
             pass
-        except Diverged as error:
-            store.refuse(key.spec, str(error.__cause__ or error), *device.where())
-            return True
         except OutOfTime:
             self._abandon(name)
         except Exception as error:  # of one run: the others continue

@@ -63,6 +63,7 @@ def share(items: Sequence[Item], count: int, budget: Budget, say: Say) -> tuple[
                     ended.add(ready)
                     left += message[0]
                     failed += message[1]
+                    processes[ready].join(_GRACE)
     finally:
         _end(list(processes.values()))
     return left, failed

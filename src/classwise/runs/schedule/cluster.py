@@ -178,7 +178,9 @@ def compute(
     *,
     repair: bool,
 ) -> None:
-    """Let the workers compute tasks, of which the first few start in this order; `ended` is called with the result of each."""
+    """Let the workers compute tasks; `ended` is called with the result of each."""
+    # In this order, since the first few start as they are submitted, whatever their priority.
+    tasks = sorted(tasks, key=lambda task: (task.key.evaluation is not None, -task.priority))
     suffix = ("-repair" if repair else "") + (f"-{expected[1]}" if expected is not None else "")
     named = {f"{task.name}{suffix}": task for task in tasks}
 

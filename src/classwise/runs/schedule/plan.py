@@ -33,26 +33,23 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The same for the same work, in any plan."""
-        return f"{self.key.spec.id}/{self.key.name}"
+        """The same for the same work, in any plan; up to the hyphen, by which dask groups tasks, that of all of a kind."""
+        return f"{'train' if self.key.evaluation is None else 'evaluate'}-{self.key.spec.id}/{self.key.name}"
 
 
 def planned(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
-    """Return the tasks of what is missing in the order of submission: trainings, then evaluations, by falling priority.
+    """Return the tasks of what is missing, run by run, each after those that it needs.
 
-    Each comes after those that it needs. Evaluations have a higher priority than trainings, so that runs are finished, then what
-    takes longest, together with what waits for it, of other runs too.
+    Evaluations have a higher priority than trainings, so that runs are finished, then what takes longest, together with what
+    waits for it, of other runs too.
     """
     seconds = {key: costs.seconds(key.spec, key.evaluation) for key in left}
     behind, total = dict(seconds), sum(seconds.values())
     for key in reversed(list(left)):
         for before in left[key]:
             behind[before] += behind[key]
-    tasks = [
-        Task(key, after, seconds[key], behind[key] + (total if key.evaluation is not None else 0.0))
-        for key, after in left.items()
-    ]
-    return sorted(tasks, key=lambda task: (task.key.evaluation is not None, -task.priority))
+    priorities = {key: behind[key] + (total if key.evaluation is not None else 0.0) for key in left}
+    return [Task(key, after, seconds[key], priorities[key]) for key, after in left.items()]
 
 
 def width(tasks: Iterable[Task]) -> int:
