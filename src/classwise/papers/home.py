@@ -5,6 +5,7 @@ import xarray as xr
 from classwise.core import datasets
 from classwise.core.markup import printed
 from classwise.papers import findings, registry, say
+from classwise.papers.tian2021.attacks_and_defences import correlation_bounds
 from classwise.stats import bootstrap, metrics
 from classwise.stats.combine import along
 
@@ -26,17 +27,14 @@ def printed_rates(rates: xr.DataArray) -> xr.DataArray | None:
 def agreement(outcomes: xr.Dataset, theirs: xr.DataArray) -> xr.DataArray:
     """Return how alike robust accuracies of classes are to those of a paper, along quantity, defence and bound.
 
-    outcomes: under one attack. "correlation": over the classes; "level": of all images, by how many points ours is higher.
+    outcomes: under one attack. "correlation": of ranks, over the classes; "level": how many points ours is higher, of all images.
     """
     ours = outcomes.sel(defence=theirs.defence.values)
-
-    def correlation(count: xr.DataArray) -> xr.DataArray:
-        return xr.corr(metrics.accuracy(count), theirs, "label")
 
     def level(count: xr.DataArray) -> xr.DataArray:
         return metrics.overall(count) - theirs.mean("label")
 
-    return along("quantity", {one.__name__: bootstrap.bootstrap(ours, one) for one in (correlation, level)})
+    return along("quantity", {"correlation": correlation_bounds(ours, theirs), "level": bootstrap.bootstrap(ours, level)})
 
 
 def compared(rates: xr.DataArray | xr.Dataset, theirs: xr.DataArray | None) -> list[str]:
@@ -57,7 +55,7 @@ def finding(outcomes: xr.Dataset, alike: xr.DataArray | None, dataset: str) -> s
     r, name = alike.sel(quantity="correlation").isel(defence=0), alike.defence.values[0]
     phrases = "the same classes are weak as in the paper", "other classes are weak than in the paper"
     same = say.by_sign(r, *phrases, "it is unclear whether the same classes are weak as in the paper", than=_ALIKE)
-    words = "On {where}, {same:s}: class accuracies of {name}, ours and theirs, correlate by {r:,2}."
+    words = "On {where}, {same:s}: the ranks of the classes of {name}, ours and theirs, correlate by {r:,2}."
     return f"**{say.text(words, where=where, same=same, name=name, r=r)}**"
 
 
@@ -68,6 +66,6 @@ def overall(outcomes: xr.Dataset, alike: xr.DataArray | None) -> dict[str, xr.Da
     columns = {"clean": "clean, %", ATTACK: f"{printed(ATTACK)}, %"}
     table = {title: both.sel(attack=attack, drop=True) for attack, title in columns.items()}
     if alike is not None:
-        table["correlation"] = alike.sel(quantity="correlation", drop=True)
+        table["rank correlation"] = alike.sel(quantity="correlation", drop=True)
         table["difference, points"] = alike.sel(quantity="level", drop=True)
     return table

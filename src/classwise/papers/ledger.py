@@ -1,8 +1,10 @@
 """The ledger: every claim with its verdicts as a row that opens in place, with pictures of their intervals, and counts."""
 
+import csv
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import cache
 from html import escape
 from importlib import resources
 from urllib.parse import urlencode
@@ -53,6 +55,17 @@ def _numbers(verdicts: Sequence[Verdict]) -> str:
     return ", ".join(
         f"{number[name]} {name if number[name] == 1 else name.removesuffix('s')}" for name in VERDICTS if number[name]
     )
+
+
+def remark(verdict: Verdict) -> str:
+    """Return why a claim fails or stays open, in a sentence of remarks.csv on this verdict at its scale; "" without one."""
+    return _remarks().get((verdict.claim.section, verdict.claim.name, verdict.scale, verdict.verdict), "")
+
+
+@cache
+def _remarks() -> dict[tuple[str, ...], str]:
+    _, *lines = csv.reader(resources.files("classwise.papers").joinpath("remarks.csv").read_text(encoding="utf-8").splitlines())
+    return {tuple(place): text for *place, text in lines}
 
 
 def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, filters: bool = True) -> str:
@@ -143,8 +156,15 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
         f"The paper: {escape(claims.published_value(claim) or 'no number')}. Measure: {escape(claim.measured)}. {links}</p>"
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
+    why = "".join(
+        f'<span class="remark">{escape(f"{datasets.title(verdict.dataset)}: {remark(verdict)}")}</span>'
+        for verdict in verdicts
+        if remark(verdict)
+    )
     if pictured and any(pictures):
-        line, pictures = f'<span>{line}</span><span class="pictures">{"".join(pictures)}</span>', [""] * len(verdicts)
+        line, pictures = f'<span>{line}{why}</span><span class="pictures">{"".join(pictures)}</span>', [""] * len(verdicts)
+    else:
+        facts += why
     inside = facts + "".join(map(_judged, verdicts, pictures)) + (_LEGEND if any(pictures) else "")
     return f'<details{attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
 

@@ -126,7 +126,10 @@ def not_reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
     """Return in Markdown the claims of a paper that fail, and why others were not tested."""
     some = [verdict for verdict in verdicts if verdict.claim.paper == paper]
     failed = [verdict for verdict in some if verdict.verdict == "fails"]
-    lines = [f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}: {v.numbers}.*" for v in failed]
+    lines = [
+        f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}: {v.numbers}.* {ledger.remark(v)}".rstrip()
+        for v in failed
+    ]
     rest = [verdict for verdict in some if verdict.verdict == "not tested"]
     title = f"Claims that were not tested ({len(rest)}), and why"
     table = folded(title, ledger.not_tested(rest)) if rest else ""
