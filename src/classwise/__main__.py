@@ -208,8 +208,10 @@ def audit_network(
     seed: Annotated[int, typer.Option(help="Seed of the sample and the attacks.", min=0)] = 0,
     batch: Annotated[int | None, typer.Option(help="Number of images at once; more on a GPU.", min=1)] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read as images.")] = False,
-) -> None:
-    """Audit a trained network class by class: a standalone HTML report, and its results in the same folder."""
+    against: Annotated[str | None, typer.Option(help="Other weights, compared image by image.")] = None,
+    fail_below: Annotated[float | None, typer.Option(help="Exit with 3 if the worst class is below: 0.2.", min=0, max=1)] = None,
+) -> int:
+    """Audit a trained network class by class: a report in HTML and JSON, and its results in the same folder."""
     _path("--weights", weights)
     place = None if out is None else _path("--out", out).resolve()
     critical = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
@@ -217,22 +219,25 @@ def audit_network(
         raise UserError("--classes is empty; name some, such as cat,dog, or leave it out")
     _check_data_folder() if place is None else paths.check_folder(place, "--out")
     from classwise import images, runs  # torch
-    from classwise.book import build, notebooks
-    from classwise.runs import audits, store
+    from classwise.book.audits import write_report
+    from classwise.runs import audits
 
     given: dict[str, Any] = {"model": model, "eps": eps, "attack": attack, "norm": norm, "limit": limit, "width": width}
     given |= {"normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad, "classes": critical}
     given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
     audit = runs.audit(weights, dataset=dataset, **given)
-    audits.carry_out(audit, console)
-    folder = store.run_folder(audit)
-    page, target = folder / "report.html", folder / "report.ipynb"
+    other = None if against is None else runs.audit(against, dataset=dataset, **given)
+    for one in (audit, *filter(None, [other])):
+        audits.carry_out(one, console)
     console.print("writing the report")
-    # The report is made in another folder.
-    parameters = {"weights": audit.weights, "dataset": images.absolute(dataset), **given}
-    notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
-    notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
+    given |= {"weights": audit.weights, "dataset": images.absolute(dataset), "against": other and other.weights}
+    page, numbers = write_report(audit, other, given)
     print(page)
+    rate = numbers["robust"]["worst"]["value"]
+    if fail_below is None or rate >= 100 * fail_below:
+        return 0
+    console.print(f"the worst class withstands the attacks on {rate:.1f} % of its images, less than {100 * fail_below:g} %")
+    return 3
 
 
 @app.command("record")

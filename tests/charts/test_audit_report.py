@@ -30,6 +30,13 @@ def counted(*attacks, names="012"):
     return xr.DataArray(rows.astype(int), dims=("attack", "label", "predicted"), coords=coords)
 
 
+def radii(*rows):
+    """Return counts at the radii 0, 1, 2, ..."""
+    names = list("012"[: len(rows[0])])
+    coords = {"radius": np.arange(len(rows), dtype=float), "label": names, "predicted": names}
+    return xr.DataArray(np.array(rows, int), dims=("radius", "label", "predicted"), coords=coords)
+
+
 def test_the_summary_says_what_was_counted_the_critical_classes_first(audit):
     count = counted(CLEAN, ATTACKED, WORST)
     first = findings.audited(audit, count, {})
@@ -56,16 +63,55 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first(audit):
 
 
 def test_the_table_has_a_row_for_each_class_critical_and_weak_ones_first(audit):
-    table = audit_report.class_table(audit, counted(CLEAN, ATTACKED, WORST), ["2"])
+    count = counted(CLEAN, ATTACKED, WORST)
+    numbers = audit_report.class_numbers(audit, count, radii(CLEAN, ATTACKED, WORST))
+    table = audit_report.class_table(numbers, count, ["2"])
     assert list(table.index) == ["2 (critical)", "0", "1"]
     assert list(table.columns[1:4]) == ["clean, % [95 %]", "pgd-20, % [95 %]", "worst case, % [95 %]"]
-    assert table.loc["0"].tolist() == [
-        20,
-        "90.0 [69.9, 97.2]",
-        "35.0 [18.1, 56.7]",
-        "25.0 [11.2, 46.9]",
-        "class 1: 60 %, class 2: 15 %",
-    ]
+    images, *rates, radius, share, attracted, frequent = table.loc["0"].tolist()
+    assert (images, rates) == (20, ["90.0 [69.9, 97.2]", "35.0 [18.1, 56.7]", "25.0 [11.2, 46.9]"])
+    assert (radius.partition(" ")[0], frequent) == ("0.727", "class 1: 60 %, class 2: 15 %")
+    assert (float(share) > 90, attracted) == (True, "19")  # 5 of 26 mistakes
+    assert table.loc["1", "half broken at radius [95 %]"] == "∞ [∞, ∞]"
+
+
+def test_the_critical_radius_is_that_at_which_half_are_broken():
+    count = radii([[20, 0], [12, 8]], [[15, 5], [12, 8]], [[5, 15], [20, 0]])
+    low, value, high = audit_report.critical_radius(count).transpose("bound", "label").values
+    assert value.tolist() == [1.5, 0.0]
+    assert (low[0] < 1.5 < high[0], low[1], 1 < high[1] < 2) == (True, 0.0, True)
+    assert np.isnan(audit_report.critical_radius(count * 0)).all()
+
+
+def audited(*of_attacks):
+    """Return outcomes of an audit of 4 images of each of two classes: which of them are right in the clean and the worst case."""
+    truth = np.repeat([0, 1], 4)
+    right = np.array([[True] * 8, *of_attacks])
+    answer = np.where(right, truth, 1 - truth)
+    where = ("attack", "image")
+    data = {"truth": (where, np.broadcast_to(truth, right.shape)), "answer": (where, answer), "flipped": (where, ~right)}
+    return xr.Dataset(data, {"attack": ["clean", masking.WORST], "predicted": ["a", "b"]})
+
+
+def test_the_worst_class_of_one_half_is_measured_on_the_other():
+    # Of a one image is right, of b three: both halves choose a, which is right once in four images.
+    one = [[True, False, False, False, True, True, True, False]]
+    assert audit_report.held_out_worst(audited(*one)) == (1, 4)
+    text = audit_report.stability(audited(*one))
+    assert text.startswith("- **How sure?** Class a is the worst in ")
+    assert "withstands the attacks on 25 % of its images in the other half (95 %: 5 to 70)" in text
+    assert text.endswith("Most mistakes are predictions of class b (75 %).")
+    assert "Most mistakes" not in audit_report.stability(audited([True] * 8))
+
+
+def test_two_networks_are_compared_image_by_image():
+    first = audited([True, True, False, False, True, True, True, True])
+    second = audited([True, False, True, True, True, True, True, True])
+    table = audit_report.compared(first, second, ("one", "two"))
+    assert table.loc["a"].tolist() == ["50.0", "75.0", "25.0 [-47.3, 80.6]", 1, 2]
+    assert table.loc["all images"].tolist()[3:] == [1, 2]
+    assert table.loc["b"].tolist()[:2] == ["100.0", "100.0"]
+    assert list(audit_report.compared(first, first, ("one", "one")).columns[:2]) == ["one (first), %", "one (second), %"]
 
 
 def test_no_class_is_called_weak_where_all_do_alike(audit):
@@ -92,7 +138,8 @@ def test_names_are_escaped(audit):
     closest = audit_report.closest_classes(cosine, count.sel(attack="pgd-20"), "penultimate")
     assert f"{ESCAPED} and b (0.00)" in closest
     assert not [shown for shown in (first, text, best, closest) if NAME in shown]
-    table = audit_report.class_table(audit, count)
+    at_radii = count.rename(attack="radius").assign_coords(radius=[0.0, 1.0, 2.0])
+    table = audit_report.class_table(audit_report.class_numbers(audit, count, at_radii), count)
     assert NAME in table.index
     assert "<b>" not in tables.folded("All classes", table)
 

@@ -1,6 +1,7 @@
 """Somebody's network, audited: by which name it goes, what is asked, what is kept, what is said."""
 
 import io
+import json
 import os
 import shutil
 import sys
@@ -30,7 +31,7 @@ from classwise.models.modes import penultimate
 from classwise.papers import registry
 from classwise.runs import audit_evaluation, audits, store
 from classwise.runs.compute import evaluate, foreign_network, threads, train
-from classwise.stats import metrics
+from classwise.stats import masking, metrics
 
 MODULE = """
 import torch
@@ -421,8 +422,9 @@ def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
 def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypatch, capsys, tmp_path):
     out = tmp_path / "out"
     words = {"--weights": network, "--model": "small-cnn", "--dataset": "digits", "--eps": "0.1", "--attack": "pgd-10"}
-    words |= {"--limit": 50, "--classes": "8,3", "--out": out}
-    assert command(monkeypatch, "audit", *(word for pair in words.items() for word in pair)) == 0
+    other = changed(network, tmp_path / "other.safetensors", lambda state: state["head.weight"].mul_(0.5))
+    words |= {"--limit": 50, "--classes": "8,3", "--out": out, "--against": other, "--fail-below": "1"}
+    assert command(monkeypatch, "audit", *(word for pair in words.items() for word in pair)) == 3
     page = Path(capsys.readouterr().out.strip())
     assert page.parent.parent == out
     assert page.name == "report.html"
@@ -432,6 +434,15 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     assert "<title>mine: an audit</title>" in text
     assert 'src="http' not in text
     assert "run.audit(weights" not in text
+    assert "other compared with mine, image by image" in text
+    numbers = json.loads((page.parent / "report.json").read_text())
+    assert numbers["audit"]["sha256"] == foreign_network.digest(network)
+    assert numbers["against"]["sha256"] == foreign_network.digest(other)
+    assert sorted(numbers["evaluations"]) == sorted(path.stem for path in page.parent.glob("outcomes/*.nc"))
+    shown = runs.stored_audit(str(page.parent))
+    rates = metrics.accuracy(audit_report.network_counts(runs.audited(shown)).sel(attack=masking.WORST))
+    assert [one["accuracy"]["worst case"]["value"] for one in numbers["classes"].values()] == pytest.approx(rates.values)
+    assert numbers["robust"]["worst"]["value"] == pytest.approx(float(rates.min()))
     program = installed()
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found; install it, on Debian: apt install chromium")
@@ -439,6 +450,23 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
         for scheme, width in (("light", 1280), ("dark", 1280), ("light", 375)):
             with opened(browser, page, scheme, width) as shown:
                 look(shown, scheme, width)
+
+
+def test_a_stored_audit_is_shown_without_its_network_and_another_folder_is_named(carried_out, answered, tmp_path, monkeypatch):
+    folder = tmp_path / answered.name
+    shutil.copytree(store.run_folder(answered), folder)
+    with pytest.raises(UserError, match=r"report.json.*name the folder that `classwise audit` wrote"):
+        runs.stored_audit(str(folder))
+    (folder / "report.json").write_text(json.dumps({"audit": json.loads(answered.json())}))
+    monkeypatch.setattr(images, "load", lambda *given: pytest.fail("images are read"))
+    shown = runs.stored_audit(str(folder))
+    assert runs.audited(shown).identical(runs.audited(answered))
+    folder.rename(tmp_path / "another")
+    with pytest.raises(UserError, match="is the folder of another audit than its report.json"):
+        runs.stored_audit(str(tmp_path / "another"))
+    (tmp_path / "another" / "report.json").write_text("{")
+    with pytest.raises(UserError, match="is no report of an audit"):
+        runs.stored_audit(str(tmp_path / "another"))
 
 
 def look(page, scheme, width):

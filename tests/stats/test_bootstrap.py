@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 
 from classwise.stats import bootstrap, metrics
 
@@ -40,3 +41,16 @@ def test_a_seed_without_any_image_is_not_drawn():
     two = one.reindex(seed=[0, 1], fill_value={"truth": -1, "answer": -1, "flipped": False})
     assert not np.isnan(bootstrap.paired(two, metrics.overall, draws=50)).any()
     xr.testing.assert_equal(bootstrap.paired(two, metrics.overall, draws=50), bootstrap.paired(one, metrics.overall, draws=50))
+
+
+def test_the_worst_class_is_worst_in_the_share_of_draws_in_which_it_is_lowest():
+    table = np.array([[5, 15, 0], [9, 11, 0], [0, 0, 20]])
+    count = xr.DataArray(table, dims=("label", "predicted"), coords={"label": list("abc"), "predicted": list("abc")})
+    share = bootstrap.worst_share(count, 4000)
+    assert float(share.sum()) == pytest.approx(100)
+    # With pseudo-counts 6 of 22 images of a are right and 12 of 22 of b: a is lower in 96 % of pairs of binomial draws.
+    right = [stats.binom(20, rate / 22) for rate in (6, 12)]
+    lower = sum(right[0].pmf(k) * (right[1].sf(k) + right[1].pmf(k) / 2) for k in range(21))
+    assert share.sel(label=["a", "c"]).values == pytest.approx([100 * lower, 0], abs=1)
+    level = bootstrap.worst_share(count.copy(data=[[10, 10, 0], [10, 10, 0], [0, 10, 10]]), 4000)
+    assert level.values == pytest.approx([100 / 3] * 3, abs=3)

@@ -43,6 +43,7 @@ def test_wilson_together_is_wider_and_nothing_is_known_without_images():
         ("mcd", 56),
         ("cv", 1e4 * RATES.var()),
         ("cv_unbiased", 1e4 * RATES.var()),
+        ("gini", 50 * abs(RATES[:, None] - RATES).mean() / RATES.mean()),
         ("explained", 100 * RATES.var() / (RATES.mean() * (1 - RATES.mean()))),
         ("overall", 100 * RATES.mean()),
     ],
@@ -366,3 +367,14 @@ def test_a_random_order_seldom_correlates_as_a_perfect_one_does():
     assert significance.permutation_p(RISING, -RISING, "partner", two_sided=True) < 1e-3
     assert 0.2 < significance.permutation_p(RISING, JAGGED, "partner") < 0.8
     assert np.isnan(significance.permutation_p(RISING, 0 * RISING, "partner"))
+
+
+@pytest.mark.parametrize("rates", [(0.3, 0.3), (0.02, 0.1), (0.0, 0.05)])
+def test_a_difference_of_matched_images_has_an_interval_that_holds_the_truth(rates):
+    studies = np.random.default_rng(0).multinomial(50, [*rates, 1 - sum(rates)], size=4000)
+    gained, lost, total = (xr.DataArray(one, dims="study") for one in (studies[:, 0], studies[:, 1], studies.sum(1)))
+    low, value, high = intervals.matched_difference(gained, lost, total).transpose("bound", "study").values
+    assert value == pytest.approx(2.0 * (studies[:, 0] - studies[:, 1]))
+    truth = 100 * (rates[0] - rates[1])
+    assert 0.92 <= ((low <= truth) & (truth <= high)).mean()
+    assert intervals.matched_difference(*(xr.DataArray(0),) * 3).sel(bound="value").isnull()

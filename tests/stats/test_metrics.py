@@ -34,6 +34,9 @@ def test_rates_of_a_small_matrix():
     assert float(metrics.mcd(three)) == 30
     assert float(metrics.worst_k(three, 0.5)) == 55
     assert float(metrics.cv(three)) == pytest.approx(np.var([80, 60, 50]))
+    assert float(metrics.gini(three)) == pytest.approx(50 * np.mean([0, 20, 30, 20, 0, 10, 30, 10, 0]) / np.mean([80, 60, 50]))
+    mistakes = three.values.sum(0) - three.values.diagonal()
+    assert metrics.attracted(three).values == pytest.approx(100 * mistakes / 11)
     assert metrics.confusion(three).sel(label="c").values.tolist() == [0, 50, 50]
     assert metrics.off_diagonal_confusion(three).sel(label="b").values.tolist() == [30, 0, 10]
 

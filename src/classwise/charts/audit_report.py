@@ -30,6 +30,8 @@ _NORMS = {
 _ENOUGH = 20
 # As many classes fit a chart.
 MOST = 20
+# What says how uneven a network is, by its name in `metrics.METRICS`.
+MEASURES = ("overall", "worst", "worst_k", "mcd", "gini", "cv", "cv_unbiased")
 
 
 def network_counts(outcomes: xr.Dataset) -> xr.DataArray:
@@ -136,6 +138,26 @@ def _weakest(robust: xr.DataArray) -> str:
     return f"**Weakest classes.** {classes}."
 
 
+def stability(results: xr.Dataset) -> str:
+    """Return as an item of the summary how sure it is which class is the worst, and which one attracts the mistakes.
+
+    results: of `masking.audited`.
+    """
+    robust = network_counts(results).sel(attack=masking.WORST)
+    share, attracted = bootstrap.worst_share(robust, bootstrap_draws(robust)), metrics.attracted(robust)
+    label, (right, total) = escaped(share.idxmax("label").item()), held_out_worst(results)
+    low, high = intervals.proportion(right, total)
+    text = (
+        f"- **How sure?** Class {label} is the worst in {float(share.max()):.0f} % of bootstrap draws. Chosen on one half of the "
+        f"images, the worst class withstands the attacks on {100 * right / max(total, 1):.0f} % of its images in the other half "
+        f"(95 %: {low:.0f} to {high:.0f})."
+    )
+    if attracted.isnull().all():
+        return text
+    most = escaped(attracted.idxmax("label").item())
+    return f"{text} Most mistakes are predictions of class {most} ({float(attracted.max()):.0f} %)."
+
+
 def bootstrap_draws(count: xr.DataArray) -> int:
     """Return the number of draws of a bootstrap: the more classes, the fewer, since each draw is a full matrix."""
     return int(min(2000, max(200, 50_000_000 // count.sizes["label"] ** 2)))
@@ -170,20 +192,107 @@ def clean_warnings(clean: xr.DataArray) -> list[str]:
     return []
 
 
-def class_table(audit: Audit, count: xr.DataArray, marked: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return a row for each class, critical and weak ones first: accuracies with intervals, and the most frequent mistakes."""
+def critical_radius(count: xr.DataArray) -> xr.DataArray:
+    """Return the radius at which half of the images of each class are misclassified, with its interval, along label and bound.
+
+    count: (radius, label, predicted), cumulative. Accuracies, and the ends of their intervals, are interpolated between radii. 0
+    where half are misclassified without an attack, infinite where more withstand the largest radius.
+    """
+    rates = intervals.rate_bounds(metrics.correct(count), metrics.images(count))
+
+    def crossing(values: np.ndarray) -> float:
+        below = np.flatnonzero(values <= 50)
+        if not len(below):
+            return np.nan if np.isnan(values).all() else np.inf
+        place = max(below[0], 1)
+        return float(np.interp(50, values[[place, place - 1]], count.radius.values[[place, place - 1]])) if below[0] else 0.0
+
+    radii: xr.DataArray = xr.apply_ufunc(crossing, rates, input_core_dims=[["radius"]], vectorize=True)
+    return radii.rename("critical_radius")
+
+
+def class_numbers(audit: Audit, count: xr.DataArray, radii: xr.DataArray) -> xr.Dataset:
+    """Return the numbers of an audit on each class, along label.
+
+    accuracy (bound, attack, label): without an attack, under the audit's and in the worst case, in percent; images; in the worst
+    case attracted, the share of all mistakes that are predictions of the class, and worst_share, that of the draws of a bootstrap
+    in which it is the worst, in percent; critical_radius (bound, label) of `radii`, counts along radius.
+    """
+    shown, worst = count.sel(attack=["clean", audit.attack, masking.WORST]), count.sel(attack=masking.WORST, drop=True)
+    return xr.Dataset(
+        {
+            "accuracy": intervals.rate_bounds(metrics.correct(shown), metrics.images(shown)),
+            "images": metrics.images(worst),
+            "attracted": metrics.attracted(worst),
+            "worst_share": bootstrap.worst_share(worst, bootstrap_draws(worst)),
+            "critical_radius": critical_radius(radii),
+        }
+    )
+
+
+def class_table(numbers: xr.Dataset, count: xr.DataArray, marked: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return a row for each class, critical and weak ones first: `class_numbers`, and the most frequent mistakes."""
     robust, rows = count.sel(attack=masking.WORST), []
-    shares, bounds = metrics.accuracy(count), intervals.wilson(count)
     for label in notable_classes(robust, marked, count.sizes["label"]):
-        row, rates = robust.sel(label=label), {}
-        for name in ("clean", audit.attack, masking.WORST):
-            low, high = bounds.sel(attack=name, label=label, bound=["low", "high"]).values
-            rates[f"{name}, % [95 %]"] = f"{float(shares.sel(attack=name, label=label)):.1f} [{low:.1f}, {high:.1f}]"
+        one, row = numbers.sel(label=label), robust.sel(label=label)
+        rates = {f"{name}, % [95 %]": _bounds(one.accuracy.sel(attack=name), ".1f") for name in names_of(one.accuracy, "attack")}
         total, mistakes = int(row.sum()), row.where(row.predicted != label, 0).to_series().nlargest(3)
         frequent = ", ".join(f"class {name}: {100 * hits / total:.0f} %" for name, hits in mistakes.items() if hits > 0)
-        named = label + (" (critical)" if label in (marked or []) else "")
-        rows.append({"class": named, "images": total, **rates, "misclassified as": frequent})
+        rows.append(
+            {
+                "class": label + (" (critical)" if label in (marked or []) else ""),
+                "images": int(one.images),
+                **rates,
+                "half broken at radius [95 %]": _bounds(one.critical_radius, ".3g"),
+                "worst in, % of draws": f"{float(one.worst_share):.0f}",
+                "attracts, % of mistakes": "" if np.isnan(one.attracted) else f"{float(one.attracted):.0f}",
+                "misclassified as": frequent,
+            }
+        )
     return pd.DataFrame(rows).set_index("class")
+
+
+def _bounds(bounds: xr.DataArray, form: str) -> str:
+    """Return "25.0 [11.2, 46.9]"; an end beyond all radii is "∞"."""
+    low, value, high = (format(float(bounds.sel(bound=end)), form).replace("inf", "∞") for end in ("low", "value", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def held_out_worst(results: xr.Dataset) -> tuple[int, int]:
+    """Return how many images the worst class is right on in one half of the images where the other half chose it, of how many.
+
+    Of both choices together. results: of `masking.audited`. The accuracy of the worst class on the images that chose it is low by
+    chance.
+    """
+    count = aggregate.counts(aggregate.halved(results.sel(attack=masking.WORST, drop=True)))
+    chosen = metrics.accuracy(count).idxmin("label")
+    other = count.isel(half=[1, 0]).assign_coords(half=count.half)
+    rows = other.sel(label=chosen)
+    return int(rows.sel(predicted=chosen).sum()), int(rows.sum())
+
+
+def compared(results: xr.Dataset, others: xr.Dataset, names: tuple[str, str]) -> pd.DataFrame:
+    """Return a row for all images and for each class: two networks in the worst case, image by image.
+
+    results, others: of `masking.audited` on the same images, of networks with these names. The interval of the difference is that
+    of matched pairs.
+    """
+    names = names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
+    first, second = (~some.flipped.sel(attack=masking.WORST, drop=True) for some in (results, others))
+    truth = results.truth.sel(attack=masking.WORST, drop=True)
+    kinds = {"first": first, "second": second, "gained": ~first & second, "lost": first & ~second}
+    labels = {"all images": truth >= 0} | {str(name): truth == place for place, name in enumerate(results.predicted.values)}
+    rows = {}
+    for label, members in labels.items():
+        total = members.sum()
+        number = {kind: (images & members).sum() for kind, images in kinds.items()}
+        difference = intervals.matched_difference(number["gained"], number["lost"], total)
+        shares = {
+            f"{name}, %": f"{100 * int(number[kind]) / max(int(total), 1):.1f}" for name, kind in zip(names, kinds, strict=False)
+        }
+        alone = {f"only {name}": int(number[kind]) for name, kind in zip(names, ("lost", "gained"), strict=True)}
+        rows[label] = shares | {"difference, points [95 %]": _bounds(difference, ".1f")} | alone
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("class")
 
 
 def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:

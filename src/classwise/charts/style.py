@@ -79,6 +79,7 @@ TITLES = {
     "mcd": "MCD, points",
     "cv": "CV, points squared",
     "cv_unbiased": "unbiased CV, points squared",
+    "gini": "Gini coefficient, %",
     "explained": "share explained by the class, %",
     "precision": "precision, %",
     "gain": "gain by twice the epochs, points",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import xarray as xr
 from rich.console import Console
 
 from classwise.core import datasets
@@ -16,8 +17,9 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.paths import check_file
 from classwise.papers import registry
 from classwise.papers.scales import SCALES
-from classwise.runs import ensure, store
+from classwise.runs import ensure, load, store
 from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, Key
+from classwise.stats import masking
 
 # The defence that is audited by default.
 _EXAMPLE = "pgd-at"
@@ -78,6 +80,19 @@ def audit(
     )
 
 
+def stored_audit(folder: str) -> Audit:
+    """Return the audit that was carried out in a folder, as its report.json says; neither its network nor images are needed."""
+    path = Path(folder).expanduser().resolve()
+    check_file(path / "report.json", "report of an audit", "name the folder that `classwise audit` wrote")
+    try:
+        result = Audit.from_json(json.dumps(json.loads((path / "report.json").read_text(encoding="utf-8"))["audit"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path / 'report.json'} is no report of an audit ({error}); carry the audit out again") from None
+    if result.name != path.name:
+        raise UserError(f"{path} is the folder of another audit than its report.json, which is of {result.name}; rename it")
+    return replace(result, out=str(path.parent))
+
+
 def _file(weights: str) -> Path | None:
     """Return the file of weights that is meant, also by the folder of a run; None for the name of a defence."""
     from classwise.defences import DEFENCES  # torch
@@ -126,6 +141,12 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
 
     shown = [Key(audit, FEATURES, audit.evaluation_of()), Key(audit, EXAMPLES, audit.cheap)]
     return ensure_evaluations(audit, [*audit.evaluations, *audit.curve], console, _SHORTER, shown)
+
+
+def audited(audit: Audit) -> xr.Dataset:
+    """Return the outcomes of an audit along attack, under each attack and in the worst case (`stats.masking.audited`)."""
+    outcomes, curve = (load.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
+    return masking.audited(outcomes, curve, audit.eps)
 
 
 def audit_checks(audit: Audit) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,7 @@ import xarray as xr
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
 from classwise.stats.intervals import around, wilson_of
-from classwise.stats.metrics import OF_RATES, Metric, overall, reciprocity, symmetry, symmetry_of
+from classwise.stats.metrics import OF_RATES, Metric, accuracy, overall, reciprocity, symmetry, symmetry_of
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
 # Number of weights drawn at a time: 80 MB.
@@ -215,7 +215,7 @@ def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: boo
 
 
 # The ranges of measures, to which their intervals are clipped.
-_RANGES: dict[str, tuple[float, float]] = dict.fromkeys(("overall", "worst", "worst_k", "mcd"), (0, 100))
+_RANGES: dict[str, tuple[float, float]] = dict.fromkeys(("overall", "worst", "worst_k", "mcd", "gini"), (0, 100))
 _RANGES |= {"cv": (0, 2500), "explained": (-np.inf, 100), "symmetry": (-1, 1)}
 
 
@@ -360,3 +360,13 @@ def gains(
         return values - others.assign_coords(defence=values.defence)
 
     return paired(outcomes, gain, level, draws).rename("gain")
+
+
+def worst_share(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.DataArray:
+    """Return in what share of the draws each class is the least accurate, in percent, along label.
+
+    count: (label, predicted). Classes that tie share a draw. With pseudo-counts: a class that is never right varies, too.
+    """
+    rates = accuracy(resample(count, (), draws, seed, pseudo_counts=True))
+    lowest = rates == rates.min("label")
+    return (100 * lowest / lowest.sum("label")).mean("draw").rename("worst_share")

@@ -65,6 +65,18 @@ def proportion(right: ArrayLike, total: ArrayLike, level: float = 0.95) -> tuple
     return low, np.where(any_images & (np.asarray(right) < total), 100 * high, 100.0)
 
 
+def matched_difference(gained: xr.DataArray, lost: xr.DataArray, total: xr.DataArray, level: float = 0.95) -> xr.DataArray:
+    """Return how many points more of `total` images a second network is right on, and its interval, along bound.
+
+    gained, lost: the numbers of images that only the second, or only the first network is right on. NaN without images. The
+    interval adds half an image to each of the four cells (Agresti and Min 2005).
+    """
+    value, number = (gained - lost) / total.where(total > 0), total + 2
+    middle = (gained - lost) / number
+    half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(((gained + lost + 1) / number - middle**2) / number)
+    return 100 * around((middle - half).clip(-1), value, (middle + half).clip(max=1))
+
+
 def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
     """Return the accuracy in several groups of classes for each member of `along`, one row for each pair.
 

@@ -71,6 +71,24 @@ def cv(count: xr.DataArray) -> xr.DataArray:
     return accuracy(count).var("label", skipna=False).rename("cv")
 
 
+def gini(count: xr.DataArray) -> xr.DataArray:
+    """Return the Gini coefficient of the class accuracies, in percent: half their mean difference, over their mean.
+
+    0 where all classes are alike; NaN where no image is correct. Unlike the gap it does not depend on the level.
+    """
+    rates = accuracy(count)
+    apart = abs(rates - rates.rename(label="other")).mean(["label", "other"], skipna=False)
+    mean = rates.mean("label", skipna=False)
+    return (50 * apart / mean.where(mean > 0)).rename("gini")
+
+
+def attracted(count: xr.DataArray) -> xr.DataArray:
+    """Return the share of all mistakes that are predictions of each class, along label; NaN without mistakes."""
+    mistakes = count.where(count.label != count.predicted, 0).sum("label").rename(predicted="label")
+    total = mistakes.sum("label")
+    return (100 * mistakes / total.where(total > 0)).rename("attracted")
+
+
 def robust_classes(count: xr.DataArray) -> xr.DataArray:
     """Return which classes are more robust than the network overall; the others are vulnerable (Tian 2021, Definition 3.3)."""
     return (accuracy(count) > overall(count)).rename("robust")
@@ -205,6 +223,7 @@ METRICS: Mapping[str, Metric] = {
     "mcd": mcd,
     "cv": cv,
     "cv_unbiased": cv_unbiased,
+    "gini": gini,
     "explained": explained,
     "symmetry": symmetry,
 }
