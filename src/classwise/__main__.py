@@ -212,7 +212,8 @@ def audit_network(
     fail_below: Annotated[float | None, typer.Option(help="Exit with 3 if the worst class is below: 0.2.", min=0, max=1)] = None,
 ) -> int:
     """Audit a trained network class by class: a report in HTML and JSON, and its results in the same folder."""
-    _path("--weights", weights)
+    if (_path("--weights", weights) / "report.json").exists():
+        raise UserError(f"--weights {weights} is the folder of an audit; name the weights of a network")
     place = None if out is None else _path("--out", out).resolve()
     critical = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     if critical == []:

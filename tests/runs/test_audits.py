@@ -439,7 +439,7 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     assert numbers["audit"]["sha256"] == foreign_network.digest(network)
     assert numbers["against"]["sha256"] == foreign_network.digest(other)
     assert sorted(numbers["evaluations"]) == sorted(path.stem for path in page.parent.glob("outcomes/*.nc"))
-    shown = runs.stored_audit(str(page.parent))
+    shown = runs.audit(str(page.parent))
     rates = metrics.accuracy(audit_report.network_counts(runs.audited(shown)).sel(attack=masking.WORST))
     assert [one["accuracy"]["worst case"]["value"] for one in numbers["classes"].values()] == pytest.approx(rates.values)
     assert numbers["robust"]["worst"]["value"] == pytest.approx(float(rates.min()))
@@ -455,18 +455,18 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
 def test_a_stored_audit_is_shown_without_its_network_and_another_folder_is_named(carried_out, answered, tmp_path, monkeypatch):
     folder = tmp_path / answered.name
     shutil.copytree(store.run_folder(answered), folder)
-    with pytest.raises(UserError, match=r"report.json.*name the folder that `classwise audit` wrote"):
-        runs.stored_audit(str(folder))
     (folder / "report.json").write_text(json.dumps({"audit": json.loads(answered.json())}))
     monkeypatch.setattr(images, "load", lambda *given: pytest.fail("images are read"))
-    shown = runs.stored_audit(str(folder))
+    shown = runs.audit(str(folder))
     assert runs.audited(shown).identical(runs.audited(answered))
+    words = ["--weights", folder, "--model", "small-cnn", "--dataset", "digits", "--eps", "0.1"]
+    assert command(monkeypatch, "audit", *words) == 2
     folder.rename(tmp_path / "another")
-    with pytest.raises(UserError, match="is the folder of another audit than its report.json"):
-        runs.stored_audit(str(tmp_path / "another"))
+    with pytest.raises(UserError, match=r"is the folder of another audit than its report\.json"):
+        runs.audit(str(tmp_path / "another"))
     (tmp_path / "another" / "report.json").write_text("{")
     with pytest.raises(UserError, match="is no report of an audit"):
-        runs.stored_audit(str(tmp_path / "another"))
+        runs.audit(str(tmp_path / "another"))
 
 
 def look(page, scheme, width):

@@ -15,6 +15,7 @@ from classwise.charts import audit_report, class_explorer
 from classwise.core.audit import Audit
 from classwise.core.files import write
 from classwise.runs import store
+from classwise.runs.audits import REPORT
 from classwise.stats import bootstrap, masking, metrics
 
 
@@ -24,12 +25,12 @@ def write_report(audit: Audit, against: Audit | None, parameters: Mapping[str, A
     against: another audit on the same images. parameters: of the notebook.
     """
     folder = store.run_folder(audit)
-    target, page, file = (folder / f"report.{kind}" for kind in ("ipynb", "html", "json"))
+    target, page = folder / "report.ipynb", folder / "report.html"
     # The report is made in another folder.
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
     notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
     content = numbers(audit, against)
-    write(file, f"{json.dumps(content, indent=1)}\n".encode())
+    write(folder / REPORT, f"{json.dumps(content, indent=1)}\n".encode())
     return page, content
 
 

@@ -30,6 +30,7 @@ from classwise.core.markup import counted
 from classwise.core.paths import build_folder, checkout, data_folder
 from classwise.papers import registry, scales
 from classwise.runs import store
+from classwise.runs.audits import REPORT
 from classwise.runs.recorded import recorded_part
 from classwise.stats import benchmarks
 
@@ -110,7 +111,7 @@ def _depends_on(name: str, scale: str) -> str:
 
 def _recorded_audits(name: str) -> list[Path]:
     """Return the folders of the audits of networks of scale "laptop" that the page "audit" shows; none for another page."""
-    return [path.parent for path in sorted((data_folder() / "recorded" / "audits").glob("*/report.json")) if name == "audit"]
+    return [path.parent for path in sorted((data_folder() / "recorded" / "audits").glob(f"*/{REPORT}")) if name == "audit"]
 
 
 def _stale(scale: str) -> dict[str, str]:
@@ -141,7 +142,7 @@ def _execute(name: str, scale: str) -> float:
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
     execute(name, target, {"scale": scale} if scaled else {}, failed)
     for folder in _recorded_audits(name)[:1] if "laptop" in scales.also_read(scale) else []:
-        notebooks.execute(source, recorded, {"stored": str(folder)}, failed)
+        notebooks.execute(source, recorded, {"weights": str(folder)}, failed)
         merging.merge(recorded, target, ("laptop", scale), name, complete=True)
     for other in scales.also_read(scale) if name in registry.SECTIONS else []:
         if other in runs.shown_scales(name, scale):

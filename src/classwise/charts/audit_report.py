@@ -265,10 +265,13 @@ def held_out_worst(results: xr.Dataset) -> tuple[int, int]:
     chance.
     """
     count = aggregate.counts(aggregate.halved(results.sel(attack=masking.WORST, drop=True)))
-    chosen = metrics.accuracy(count).idxmin("label")
-    other = count.isel(half=[1, 0]).assign_coords(half=count.half)
-    rows = other.sel(label=chosen)
-    return int(rows.sel(predicted=chosen).sum()), int(rows.sum())
+    right = total = 0
+    for half, other in (("first", "second"), ("second", "first")):
+        rates = metrics.accuracy(count.sel(half=half))
+        if bool(rates.notnull().any()):  # else it has no image
+            row = count.sel(half=other, label=rates.idxmin("label").item())
+            right, total = right + int(row.sel(predicted=row.label)), total + int(row.sum())
+    return right, total
 
 
 def compared(results: xr.Dataset, others: xr.Dataset, names: tuple[str, str]) -> pd.DataFrame:

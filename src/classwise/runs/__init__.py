@@ -9,7 +9,7 @@ that need the same run wait for each other.
 
 from classwise.runs import settings
 from classwise.runs.artifacts import attacker, example_sets, examples, gates, rebuilt, rebuilt_sets, scenes, traces
-from classwise.runs.audits import audit, audit_checks, audited, stored_audit
+from classwise.runs.audits import audit, audit_checks, audited
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, judged, other_datasets, page, provenance, shown_scales, verdicts
 from classwise.runs.load import features, history, outcomes
@@ -45,7 +45,6 @@ __all__ = [
     "settings",
     "shown_scales",
     "sources",
-    "stored_audit",
     "summary",
     "traces",
     "training",

@@ -24,10 +24,10 @@ LONG = 60.0
 _MEASURED = 50
 
 
-def check(audit: Audit, critical: Sequence[str]) -> Images:
+def check(audit: Audit, critical: Sequence[str], limit: int | None) -> Images:
     """Return the images of an audit's dataset; a UserError if it names something that does not exist, or does not suit them.
 
-    critical: classes of these images.
+    critical: classes of these images. limit: the number of images, None for all.
     """
     ours = ":" not in audit.model
     if ours and audit.model not in models.MODELS:
@@ -43,6 +43,8 @@ def check(audit: Audit, critical: Sequence[str]) -> Images:
     for name in critical:
         if name not in available.classes:
             raise unknown("class", name, available.classes)
+    if limit is not None and limit < len(available.classes):
+        raise UserError(f"--limit {limit} is less than one image for each of the {len(available.classes)} classes")
     return available
 
 

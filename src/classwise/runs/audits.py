@@ -21,6 +21,8 @@ from classwise.runs import ensure, load, store
 from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, Key
 from classwise.stats import masking
 
+# The file of the numbers of an audit, in its folder.
+REPORT = "report.json"
 # The defence that is audited by default.
 _EXAMPLE = "pgd-at"
 # What is advised where an audit takes long.
@@ -49,11 +51,14 @@ def audit(
 ) -> Audit:
     """Return the audit of a file of weights; by default of a network of this study, which is trained first if necessary.
 
-    weights: a file, the folder of a run, or the name of a defence, such as "trades": the network of the book.
-    limit: number of images, the same of each class (all of a class that has fewer). batch: None for an eighth of the images, from
-    8 to 50. home, out: folders, None for the current one and for data/audits/. classes: those that are critical, which are only
-    checked. For the others see `Audit`. A wrong option is a UserError, before anything is trained. No outcomes are computed.
+    weights: a file, the folder of a run, or the name of a defence, such as "trades": the network of the book; the folder of an
+    audit with its report.json is that audit, whatever the other options say. limit: number of images, the same of each class (all
+    of a class that has fewer). batch: None for an eighth of the images, from 8 to 50. home, out: folders, None for the current
+    one and for data/audits/. classes: those that are critical, only checked. For the others see `Audit`. A wrong option is a
+    UserError, before anything is trained. No outcomes are computed.
     """
+    if weights and (Path(weights) / REPORT).is_file():
+        return _stored(Path(weights).resolve())
     from classwise.runs import audit_evaluation  # torch
     from classwise.runs.compute import foreign_network
 
@@ -64,12 +69,9 @@ def audit(
     result = Audit(network="", sha256="", dataset=_absolute(dataset, skip_bad=skip_bad), **settings)
     if ":" in model:
         result = replace(result, code=foreign_network.digest(foreign_network.module_file(model, result.home)))
-    available = audit_evaluation.check(result, classes or ())
-    if limit is not None and limit < len(available.classes):
-        raise UserError(f"--limit {limit} is less than one image for each of the {len(available.classes)} classes")
+    available = audit_evaluation.check(result, classes or (), limit)
     result = replace(result, per_class=limit and limit // len(available.classes), reach=math.prod(available.shape) ** 0.5)
-    sample = foreign_network.sample(result, available)
-    path = path or _of_defence(weights or _EXAMPLE, model, dataset)
+    sample, path = foreign_network.sample(result, available), path or _of_defence(weights or _EXAMPLE, model, dataset)
     return replace(
         result,
         network=path.parent.name if path.stem in _GENERIC else path.stem,
@@ -80,17 +82,15 @@ def audit(
     )
 
 
-def stored_audit(folder: str) -> Audit:
-    """Return the audit that was carried out in a folder, as its report.json says; neither its network nor images are needed."""
-    path = Path(folder).expanduser().resolve()
-    check_file(path / "report.json", "report of an audit", "name the folder that `classwise audit` wrote")
+def _stored(folder: Path) -> Audit:
+    """Return the audit that was carried out in a folder, as its report says."""
     try:
-        result = Audit.from_json(json.dumps(json.loads((path / "report.json").read_text(encoding="utf-8"))["audit"]))
+        result = Audit.from_json(json.dumps(json.loads((folder / REPORT).read_text(encoding="utf-8"))["audit"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path / 'report.json'} is no report of an audit ({error}); carry the audit out again") from None
-    if result.name != path.name:
-        raise UserError(f"{path} is the folder of another audit than its report.json, which is of {result.name}; rename it")
-    return replace(result, out=str(path.parent))
+        raise UserError(f"{folder / REPORT} is no report of an audit ({error}); carry the audit out again") from None
+    if result.name != folder.name:
+        raise UserError(f"{folder} is the folder of another audit than its {REPORT}, which is of {result.name}; rename it")
+    return replace(result, out=str(folder.parent))
 
 
 def _file(weights: str) -> Path | None:
