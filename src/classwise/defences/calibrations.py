@@ -316,8 +316,9 @@ class CODAT(Calibration):
     Over the weights w of the P classes present within the chi-square ball P sum (w_c - 1/P)^2 <= rho, the highest sum w_c l_c of
     the mean cross-entropies l_c of their attacked images is mean(l) + sqrt(rho) sd(l), at w_c = (1 + sqrt(rho) (l_c - mean) / sd)
     / P. The loss of an image is multiplied by n w_c / n_c, so that the mean over the n images of the batch, n_c of them of its
-    class, is that sum. The idea is theirs; the closed form was derived from their abstract. A negative w_c, which needs a
-    rho above 1 / (P - 1), is set to 0 and the others are divided by their sum (ours). The weights are not in the history.
+    class, is that sum. The idea and the ball are theirs; the formulas are derived here, since their abstract prints none. A
+    negative w_c, which needs a rho above 1 / (P - 1), is set to 0 and the others are divided by their sum (ours).
+    The weights are not in the history.
 
     rho: the squared radius of the ball, 0 or more; 0 weights the classes of a batch alike, whatever their sizes.
     """
@@ -341,7 +342,7 @@ class CSR(Calibration):
     G = u v^T is the outer product of the first singular vectors of the counts C[predicted, label] of attacked images that were
     misclassified, moved to [.01, 2.01]. With w = G[prediction of x', y], the loss is (1 - spectral) CE(x, y) + beta KL(p || p')
     + spectral KL(w e_y || p'), as in their code. They count training images before each epoch, after lowering the logit of the
-    label by a tenth to have enough mistakes. Ours counts the validation images, which are attacked at the same points of a
+    label by a tenth. Ours counts the validation images, which are attacked at the same points of a
     training and have mistakes as they are. Both vectors of a matrix of counts are 0 or more (Perron), whatever their sign as
     computed.
 
