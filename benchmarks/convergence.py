@@ -45,7 +45,7 @@ def trainings(scale: str) -> dict[str, Spec]:
     initialisation, are trained as those on all classes. Those of another radius are left out: at the published one of section 6.2
     of Tian 2021, half of the range of pixels, every image can be made grey, so that no network can be robust. So are those of
     another schedule or number of epochs, which show the course of a training and not its end, or are compared with the others in
-    their pattern alone.
+    their pattern alone, and those that fine-tune a run for as many epochs as their paper.
     """
     usual, seed = SCALES[scale].run, SCALES[scale].seeds[0]
     names: dict[Key, list[str]] = {}
@@ -54,7 +54,7 @@ def trainings(scale: str) -> dict[str, Spec]:
     for section in registry.SECTIONS:
         for spec, _ in registry.request(section, scale).pairs:
             usual_radius = spec.eps == str(usual.get("eps", spec.eps)) and radius_value(spec.eps) < _USELESS
-            if not spec.classes and spec.redraw == 0 and usual_radius and _as_usual(spec, scale, section):
+            if not spec.classes and spec.redraw == 0 and not spec.warm_start and usual_radius and _as_usual(spec, scale, section):
                 first = replace(spec, seed=seed)
                 key = _key(first)
                 specs.setdefault(key, first)

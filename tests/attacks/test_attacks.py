@@ -65,6 +65,11 @@ def test_an_attack_stays_in_the_ball_repeats_and_leaves_the_model_as_it_was(vict
         assert torch.equal(attack(model, x[known], wrong[known], local, seeded()), x[known]), "a clean mistake is left alone"
     if attack.minimum_norm:
         assert name in ("fab-t", "cw", "cw@tian2021")  # they look for the closest image, whatever the radius
+    elif attack.leaves_ball:
+        assert name == "n-fgsm"
+        assert not ball.contains(attacked, x).all()
+        with pytest.raises(UserError, match="'n-fgsm' leaves the ball, so that it may only train"):
+            attacks.evaluator(name)
     else:
         assert ball.contains(attacked, x).all()
         assert torch.equal(attack(model, x, y, replace(ball, radius=0.0), seeded()), x)
@@ -85,6 +90,16 @@ def test_fgsm_is_one_full_step(victim):
     assert torch.allclose(FGSM()(model, x, y, Linf(0.15), seeded()), expected, atol=1e-6)
     one = PGD(steps=1, step=0.15, start="none")
     assert torch.equal(FGSM()(model, x, y, Linf(0.15), seeded()), one(model, x, y, Linf(0.15), seeded()))
+
+
+def test_n_fgsm_is_a_full_step_from_noise_of_two_radii_clipped_to_the_pixels_alone(victim):
+    model, x, y = victim
+    noise = 0.3 * (2 * torch.rand(x.shape, generator=seeded()) - 1)
+    noisy = (x + noise).clamp(0, 1)
+    expected = (noisy + 0.15 * input_gradient(model, noisy, y, LOSSES["ce"])[1].sign()).clamp(0, 1)
+    found = ATTACKS["n-fgsm"](model, x, y, Linf(0.15), seeded())
+    assert torch.allclose(found, expected, atol=1e-6)
+    assert (found - x).abs().max() > 0.4
 
 
 def test_the_step_is_absolute_or_follows_the_radius(victim):

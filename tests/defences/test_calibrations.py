@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from classwise.core.errors import UserError
 from classwise.defences import calibrations
 from classwise.defences.averaging import EMA, FAWA, NoAveraging
-from classwise.defences.calibrations import CFA, DAFA, FAAL, FRL, WAT, ClassSettings, EpochStats, Uniform, per_class_accuracy
+from classwise.defences.calibrations import (
+    CFA,
+    CODAT,
+    CSR,
+    DAFA,
+    FAAL,
+    FRL,
+    WAT,
+    ClassSettings,
+    EpochStats,
+    Uniform,
+    per_class_accuracy,
+)
 from classwise.defences.weighting import ClassBalanced, DifficultyWeighting, PerClass
 
 
@@ -71,6 +83,8 @@ BY_HAND = [
     (ClassBalanced(weigh_from=0.5), alike(shares(*(1 / (1 - 0.999**size) for size in _SIZES))) | {"margin": _MARGIN}),
     (ClassBalanced(weigh_from=0.8), {"margin": _MARGIN}),
     (FAAL(distance=0), {}),
+    (CODAT(), {}),
+    (CSR(), {}),
 ]
 
 
@@ -109,6 +123,7 @@ STARTED = [
         alike(shares(*(1 / (1 - 0.99**size) for size in (10, 1000, 1000)))) | {"margin": [0.5, *[0.5 * 0.01**0.25] * 2]},
     ),
     (WAT(), (1, 1, 1), alike([2 * 3 / 4] * 3)),
+    (CSR(), (1, 1, 1), {"weight": [0.7] * 3}),
 ]
 
 
@@ -272,3 +287,50 @@ def test_faal_weighs_a_batch_by_its_margins(base):
     found = FAAL(distance=distance).for_batch(base.at(y), answers, y)
     assert found.weight.tolist() == pytest.approx([2 * (1 - p)] * 2 + [2 * p], abs=1e-4)
     assert torch.equal(found.weight, found.robust)
+
+
+# Three images of class 0, two of class 1, one of class 3 and none of class 2.
+CODAT_Y = torch.tensor([0, 0, 0, 1, 1, 3])
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.2, 0.4])
+def test_codat_makes_the_loss_of_a_batch_the_mean_plus_the_deviation_of_its_classes(rho):
+    """No other weights in the chi-square ball cost more."""
+    answers = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    cost = torch.nn.functional.cross_entropy(answers, CODAT_Y, reduction="none")
+    ones = ClassSettings.uniform(4, 0.1, 6.0, torch.device("cpu")).at(CODAT_Y)
+    found = CODAT(rho=rho).for_batch(ones, answers, CODAT_Y)
+    of_class = torch.stack([cost[:3].mean(), cost[3:5].mean(), cost[5]])
+    loss = (found.weight * cost).mean()
+    assert loss == pytest.approx(float(of_class.mean() + rho**0.5 * of_class.std(correction=0)), rel=1e-6)
+    assert torch.equal(found.weight, found.robust)
+    others = torch.rand(20_000, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    others = others / others.sum(1, keepdim=True)
+    near = others[3 * (others - 1 / 3).square().sum(1) <= rho]
+    assert rho == 0 or len(near) > 1000
+    assert (near @ of_class <= loss + 1e-9).all()
+
+
+def test_codat_keeps_weights_above_zero_and_equal_losses_alike():
+    answers = torch.tensor([[9.0, 0, 0, 0]] * 6, dtype=torch.float64)
+    ones = ClassSettings.uniform(4, 0.1, 6.0, torch.device("cpu")).at(CODAT_Y)
+    # Class 0 is at no loss, the others at the same: 1 - sqrt(8 x 2) < 0, so that each of the others has half of the weight.
+    assert CODAT(rho=8.0).for_batch(ones, answers, CODAT_Y).weight.tolist() == pytest.approx([0, 0, 0, 1.5, 1.5, 3])
+    same = CODAT(rho=8.0).for_batch(ones, 0 * answers, CODAT_Y).weight
+    assert same.tolist() == pytest.approx([6 / 9] * 3 + [1.0] * 2 + [2.0])
+
+
+def test_csr_weighs_by_the_first_singular_vectors_of_the_mistakes(base):
+    """Found by iteration; a network without mistakes has none to weigh."""
+    counts = torch.tensor([[50, 3, 1], [6, 40, 2], [1, 9, 30]])
+    memory = CSR()(base, base, {}, replace(STATS, attacked=counts))[1]
+    errors = counts.double() * (1 - torch.eye(3, dtype=torch.float64))
+    right = torch.ones(3, dtype=torch.float64)
+    for _ in range(200):
+        left = errors @ right / (errors @ right).norm()
+        right = errors.T @ left / (errors.T @ left).norm()
+    outer = left[:, None] * right
+    expected = 0.01 + 2 * (outer - outer.min()) / (outer.max() - outer.min())
+    assert torch.allclose(memory["confusion"].double(), expected, atol=1e-4)
+    assert CSR()(base, base, {}, replace(STATS, attacked=10 * torch.eye(3)))[1]["confusion"].isfinite().all()
+    assert torch.equal(counts.diag(), torch.tensor([50, 40, 30]))

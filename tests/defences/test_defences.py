@@ -13,7 +13,16 @@ from classwise.core.errors import UserError
 from classwise.defences import DEFENCES, Defence
 from classwise.defences.averaging import FAWA, NoAveraging
 from classwise.defences.calibrations import CFA, ClassSettings, Uniform
-from classwise.defences.objectives import MART, TRADES, Adversarial, Adversary, LossTerms, Standard, class_similarity
+from classwise.defences.objectives import (
+    MART,
+    TRADES,
+    Adversarial,
+    Adversary,
+    LossTerms,
+    Standard,
+    TrainingStep,
+    class_similarity,
+)
 from classwise.models import inference
 
 
@@ -82,6 +91,24 @@ def test_an_objective_and_its_gradient_are_the_formula(name, model, batch):
     expected = FORMULAS[name](p, q, p[own], q[own])
     assert torch.allclose(cost.loss, expected, rtol=1e-5, atol=1e-5)
     assert torch.allclose(gradients(model, cost.loss.mean()), gradients(model, expected.mean()), atol=1e-5)
+
+
+def test_csr_and_its_gradient_are_the_formula(model, batch):
+    """.7 CE(x, y) + 6 KL(p || q) + .3 KL(w e_y || q), w by the prediction of the attacked image and the label."""
+    (x, y), defence = batch, DEFENCES["csr"]
+    model, x = model.double().eval(), x.double()
+    pattern = torch.rand(10, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.01
+    watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
+    settings = defence.calibration.start(ClassSettings.uniform(10, 0.1, 6.0, torch.device("cpu")), torch.ones(10)).at(y)
+    still = torch.optim.SGD(model.parameters(), lr=0.0)
+    step = TrainingStep(settings, watching, defence.calibration, still, {"confusion": pattern}, 64)
+    loss = defence.objective.step(model, x, y, step).loss
+    p, q, own = model(x).softmax(1), model(watching.made).softmax(1), (torch.arange(len(y)), y)
+    w = pattern[y, q.argmax(1)]
+    expected = -0.7 * p[own].log() + 6 * (p * (p / q).log()).sum(1) + 0.3 * w * (w / q[own]).log()
+    assert torch.allclose(loss, expected, atol=1e-5)
+    taken = torch.cat([one.grad.flatten() for one in model.parameters()])
+    assert torch.allclose(taken, gradients(model, expected.mean()), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["pgd-he", "trades-he", "ldam"])
@@ -300,6 +327,8 @@ def test_the_calibrated_defences_of_cfa_are_those_of_its_tables_without_averages
         ("trades", {"beta": "six"}, "beta must be float, got 'six'"),
         ("standard", {"beta": 1}, "unknown option of defence 'standard' 'beta'"),
         ("at-ema", {"average_from": 0.5, "per": "step"}, "average_from counts epochs, .*; use per='epoch'"),
+        ("codat", {"rho": -0.1}, "rho must be 0 or more, got -0.1"),
+        ("csr", {"spectral": 1.0}, "spectral must be 0 or more and below 1, got 1.0"),
         ("single-class-at", {"label": 10}, "class 10, which does not exist"),
         ("trades-per-class", {"betas": "10:1"}, "class 10, which does not exist"),
         ("tardes", {}, "did you mean 'trades'"),
@@ -315,7 +344,8 @@ def test_a_calibrated_defence_is_compared_with_the_same_without():
     assert said["at-cfa"] == said["at-fawa"] == said["at-ema"] == said["cost-sensitive"] == said["faal"] == "pgd-at"
     assert said["trades-cfa"] == said["trades-ccm-ccr"] == said["trades-ccr"] == said["trades-ema"] == "trades-normalised"
     assert said["fat-cfa"] == said["fat-ccm"] == "fat-constant"
-    assert said["dafa"] == said["wat"] == "trades"
+    assert said["dafa"] == said["wat"] == said["csr"] == "trades"
+    assert (said["codat"], said["n-fgsm"]) == ("pgd-at", None)
     # No defence has FRL's beta of 1.5 without the rest.
     assert said["frl-rw"] is None
     assert said["pgd-at"] is None

@@ -31,8 +31,9 @@ def valid():
 
 def start(data, defence="pgd-at", lr=0.1, epochs=3, optimiser="sgd", seed=0, options=None, **changed):
     chosen = defences.build(defence, options)
-    # The attack of the defence, in two steps.
-    inner = attacks.build(chosen.attack, {"steps": 2}) if chosen.attack else None
+    # The attack of the defence, in two steps; that of n-fgsm has a single one.
+    steps = {} if chosen.attack == "n-fgsm" else {"steps": 2}
+    inner = attacks.build(chosen.attack, steps) if chosen.attack else None
     plan = TrainConfig(defence=chosen, attack=inner, lr=lr, epochs=epochs, optimiser=optimiser)
     plan = replace(plan, validation_attack=PGD(steps=2) if chosen.needs_validation else None)
     plan = replace(plan, **changed)

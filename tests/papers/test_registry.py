@@ -20,10 +20,11 @@ from classwise.runs.compute import validate
 def test_every_section_asks_for_runs_that_exist(section, scale):
     request = registry.request(section, scale)
     assert request.specs
+    planned = {spec.id for spec, _ in request.pairs}
     for spec, evaluations in request.pairs:
         if not datasets.known_classes(spec.dataset):
             continue  # whose classes only its own folders tell
-        validate.check(spec)
+        validate.check(spec, planned)
         for evaluation in evaluations:
             validate.check_evaluation(evaluation, spec)
     assert len(set(request.specs)) == len(request.specs)

@@ -83,6 +83,15 @@ def test_scales_reduce_the_steps_of_every_defence_that_takes_some():
     assert {name for name, number in steps.items() if number <= 1} == set(scales.WITHOUT_STEPS)
 
 
+def test_a_defence_that_fine_tunes_starts_from_the_run_of_its_base():
+    for scale in scales.SCALES:
+        by_name = {(spec.defence, spec.seed): spec for spec in registry.request("defences", scale, seeds=[0, 1]).specs}
+        for name, base in scales.FINE_TUNED.items():
+            assert all(by_name[name, seed].warm_start == by_name[base, seed].id for seed in (0, 1))
+            assert (by_name[name, 0].epochs, by_name[name, 0].schedule) == (2, "constant")
+            assert defences.baseline_of(name) == base
+
+
 def test_normalised_defences_are_those_by_a_normalised_loss():
     normalised = {name for name, one in defences.DEFENCES.items() if getattr(one.objective, "normalised", False)}
     assert normalised == set(scales.NORMALISED)

@@ -415,6 +415,7 @@ NAMES |= {"batch_norm": "eval", "decay": "weights", "select": "pgd-10", "select_
         ({"augment": "flip-crop"}, "there are: none, crop-flip"),
         ({"precision": "bf16"}, "unknown precision 'bf16'"),
         ({"averages": ("ema", "fava")}, "unknown average 'fava' .did you mean 'fawa'"),
+        *[({name: "n-fgsm"}, "'n-fgsm' leaves the ball, so that it may only train") for name in ("probe", "select")],
         ({"defence": "trades", "attack": "margin-20", "attack_options": {}}, "needs labels"),
         ({"defence": "standard", "attack": None, "attack_options": {"steps": 3}}, "attacks nothing"),
         ({"defence": "standard", "attack_options": {}, "rebuilt": "features", "images_by": "pgd"}, "images_by"),
@@ -431,6 +432,7 @@ def test_mistakes_are_named_before_anything_runs(data, small, changed, says):
     [
         ({"eps": "9", "norm": "l2"}, "eval_eps=9 covers every image of digits"),
         ({"attack": "targeted-pgd-20", "options": {"target": 10}}, "target 10 does not exist"),
+        ({"attack": "n-fgsm", "options": {}}, r"may only train \(attack='n-fgsm'\); evaluate with pgd-20"),
         ({"attack": "targeted-pgd-20", "options": {"target": "0 1"}}, "names 2 classes of 10"),
         ({"transform": "gausian-noise-3"}, r"unknown transform .* .did you mean 'gaussian-noise-3'.*contrast, .* with -1 to -5"),
         ({"transform": "fog"}, "transform 'fog' needs a severity from 1 to 5; write 'fog-3'"),
@@ -563,6 +565,10 @@ def test_a_warm_start_begins_with_the_weights_of_another_run(data, small, done):
         train.train(replace(still, width=6))
     with pytest.raises(UserError, match="id of no finished run"):
         pool.ensure_runs([(replace(small, warm_start="0123456789"), [])])
+    # Runs of several seeds start from several; only those that agree in all else are told apart by where they start.
+    other = replace(still, seed=1, warm_start=None)
+    assert "warm_start" not in runs.history([still, other]).dims
+    assert runs.history([still, replace(still, warm_start=None)]).sizes["warm_start"] == 2
 
 
 def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monkeypatch):

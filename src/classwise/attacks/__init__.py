@@ -17,15 +17,16 @@ from classwise.attacks.autoattack import APGD, FAB, AutoAttack, Strong
 from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult, Passes
 from classwise.attacks.pgd import FGSM, PGD
-from classwise.attacks.pgd_variants import FriendlyPGD, TargetedPGD, TemperaturePGD
+from classwise.attacks.pgd_variants import FriendlyPGD, NoisyFGSM, TargetedPGD, TemperaturePGD
 from classwise.attacks.relaxation import CR, ConstraintRelaxation
 from classwise.attacks.square import Square
 from classwise.attacks.tanh import CW, NAttack
-from classwise.core.errors import unknown
+from classwise.core.errors import UserError, unknown
 from classwise.core.options import configure
 
 __all__ = ["APGD", "ATTACKS", "CR", "CW", "FAB", "FGSM", "PGD", "Attack", "AttackResult", "AutoAttack", "Clean", "build"]
-__all__ += ["ConstraintRelaxation", "FriendlyPGD", "NAttack", "Passes", "Square", "Strong", "TargetedPGD", "TemperaturePGD"]
+__all__ += ["ConstraintRelaxation", "FriendlyPGD", "NAttack", "NoisyFGSM", "Passes", "Square", "Strong", "TargetedPGD"]
+__all__ += ["TemperaturePGD", "evaluator"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ _GENERAL: dict[str, Attack] = {
     "friendly-10-constant": FriendlyPGD(tau=3),
     # Wong et al. 2020: one step of 1.25 radii from a random start.
     "fast": PGD(steps=1, rate=1.25),
+    "n-fgsm": NoisyFGSM(),
     "pgd-5": PGD(steps=5),
     "temperature-pgd-20": TemperaturePGD(steps=20, inverse=5.0),
     "targeted-10": TargetedPGD(steps=10, target="next"),
@@ -112,3 +114,11 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Attack:
     if name not in ATTACKS:
         raise unknown("attack", name, ATTACKS)
     return configure(ATTACKS[name], options or {}, f"attack {name!r}")
+
+
+def evaluator(name: str, options: Mapping[str, object] | None = None) -> Attack:
+    """Return the named attack as `build`; a UserError where it leaves the ball, as an attack inside a training may."""
+    attack = build(name, options)
+    if attack.leaves_ball:
+        raise UserError(f"{name!r} leaves the ball, so that it may only train (attack={name!r}); evaluate with pgd-20")
+    return attack

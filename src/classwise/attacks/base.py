@@ -58,6 +58,7 @@ class Attack(ABC):
     """A frozen dataclass with `search` and `cost`; called as `attack(model, x, y, ball, generator) -> x_adv`.
 
     minimum_norm: whether it returns the closest misclassified image, inside the ball or not; else its images lie in the ball.
+    leaves_ball: whether they need not, for training only.
     black_box: whether it uses no gradients; such an attack counts its queries. norms: the balls for which it is defined.
     sign_gradient: whether its steps follow the sign of the gradient, so that the search may run in bfloat16. needs_labels:
     whether it accepts labels only, no target probabilities. stops_early: whether it leaves an image alone once it is
@@ -67,6 +68,7 @@ class Attack(ABC):
     """
 
     minimum_norm: ClassVar[bool] = False
+    leaves_ball: ClassVar[bool] = False
     black_box: ClassVar[bool] = False
     norms: ClassVar[tuple[str, ...]] = ("linf", "l2")
     sign_gradient: ClassVar[bool] = False

@@ -112,6 +112,29 @@ class TemperaturePGD(PGD):
 
 
 @dataclass(frozen=True)
+class NoisyFGSM(Attack):
+    """N-FGSM: a step of the full radius from noise of several radii, not projected onto the ball (de Jorge et al. 2022).
+
+    The noise and the result are clipped to [0, 1] only, so that it may serve in a training, and evaluates nothing.
+
+    noise: the radius of the uniform noise, in radii of the ball.
+    """
+
+    sign_gradient: ClassVar[bool] = True
+    leaves_ball: ClassVar[bool] = True
+    needs_labels = False
+    stops_early = False
+    noise: Positive = 2.0
+
+    def cost(self, classes: int) -> Passes:
+        return Passes.gradients(1)
+
+    def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
+        noisy = (x + self.noise * (ball.sample(x, generator) - x)).clamp(0, 1)
+        return ball.step(noisy, input_gradient(model, noisy, y, cross_entropy)[1], ball.radius).clamp(0, 1)
+
+
+@dataclass(frozen=True)
 class TargetedPGD(Attack):
     """PGD towards a target class (Benz 2020, section 3); images of the target class are attacked by untargeted PGD (ours).
 

@@ -16,7 +16,7 @@ _PRINTED = {
     "cw": "C&W",
 }
 _CAPITALS = re.compile(
-    r"(a?pgd|fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|ldam)(-(at|he|ccm|ccr|cfa|ema|rs|r?m?rw|drw|\d+))*"
+    r"(a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|he|ccm|ccr|cfa|ema|rs|r?m?rw|drw|\d+))*"
 )
 
 

@@ -12,7 +12,7 @@ import torch
 from classwise.core.errors import UserError, unknown
 from classwise.core.options import configure
 from classwise.defences.averaging import EMA, FAWA, Averaging, NoAveraging
-from classwise.defences.calibrations import CFA, DAFA, FAAL, FRL, WAT, Calibration, ClassSettings, Uniform
+from classwise.defences.calibrations import CFA, CODAT, CSR, DAFA, FAAL, FRL, WAT, Calibration, ClassSettings, Uniform
 from classwise.defences.objectives import BATCH_NORM_MODES, MART, TRADES, Adversarial, FreeAT, Objective, SingleClassAT, Standard
 from classwise.defences.weighting import ClassBalanced, DifficultyWeighting, PerClass
 
@@ -116,13 +116,16 @@ DEFENCES: dict[str, Defence] = {
     "single-class-at": Defence(SingleClassAT(), "pgd-10", head="plane"),
     "rst": Defence(_TRADES, "pgd-10-gaussian"),
     "me-rst": Defence(TRADES(beta=27, entropy=1), "pgd-10-gaussian"),
-    # Lee et al. 2024; Li and Liu 2023; Zhang et al. 2024, which fine-tunes a robust run (Spec.warm_start). Not implemented yet:
-    # BAT (balance adversarial training, AAAI 2023).
+    # Lee et al. 2024; Li and Liu 2023; Zhi et al. 2025; Zhang et al. 2024 and Jin et al. 2025, which fine-tune a robust run
+    # (Spec.warm_start). Not implemented yet: BAT (balance adversarial training, AAAI 2023).
     "dafa": Defence(_TRADES, "pgd-10-gaussian", DAFA()),
     "wat": Defence(_TRADES, "pgd-10-gaussian", WAT()),
     "faal": Defence(_AT, "pgd-10", FAAL()),
-    # Wong et al. 2020 and Shafahi et al. 2019.
+    "codat": Defence(_AT, "pgd-10", CODAT()),
+    "csr": Defence(_TRADES, "pgd-10-gaussian", CSR()),
+    # Wong et al. 2020, de Jorge et al. 2022 and Shafahi et al. 2019.
     "fgsm-rs": Defence(_AT, "fast", overfitting_check="pgd-5"),
+    "n-fgsm": Defence(_AT, "n-fgsm", overfitting_check="pgd-5"),
     "free-at": Defence(FreeAT()),
 }
 

@@ -12,8 +12,8 @@ import torch
 from annotated_types import Ge
 from torch import Tensor
 
-from classwise.attacks.losses import margin_loss
-from classwise.core.options import NotNegative, OneOf, Share, check_bounds
+from classwise.attacks.losses import cross_entropy, margin_loss
+from classwise.core.options import BelowOne, NotNegative, OneOf, Share, check_bounds
 
 # What a calibration remembers from epoch to epoch: tensors by name, kept in the checkpoint.
 Memory = dict[str, Tensor]
@@ -100,6 +100,10 @@ class Calibration:
         """Return the settings that weight a batch, given the logits (n, classes) of its images as they were trained on."""
         return settings
 
+    def penalty(self, memory: Memory, logits: Tensor | None, y: Tensor) -> Tensor | float:
+        """Return what is added to the loss of each image, (n,), given the logits of the attacked images with their gradient."""
+        return 0.0
+
 
 @dataclass(frozen=True)
 class Uniform(Calibration):
@@ -109,6 +113,12 @@ class Uniform(Calibration):
 def per_class_accuracy(counts: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return the accuracy of each class, 0 to 1, from counts[label, predicted]: (classes,); of a class without images: 0."""
     return counts.diag().to(dtype) / counts.sum(1).clamp_min(1).to(dtype)
+
+
+def class_means(values: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return the mean of the values of each class in a batch, 0 without any, and how many there are: (classes,) each."""
+    sizes = values.new_zeros(classes).index_add(0, y, torch.ones_like(values))
+    return values.new_zeros(classes).index_add(0, y, values) / sizes.clamp_min(1), sizes
 
 
 @dataclass(frozen=True)
@@ -269,9 +279,7 @@ class FAAL(Calibration):
     def for_batch(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
         if self.distance == 0:
             return settings
-        cost = margin_loss(logits, y)
-        sizes = torch.zeros_like(logits[0]).index_add(0, y, torch.ones_like(cost))
-        mean = torch.zeros_like(sizes).index_add(0, y, cost) / sizes.clamp_min(1)
+        mean, sizes = class_means(margin_loss(logits, y), y, logits.shape[1])
         weight = (sizes > 0).sum() * worst_mixture(mean, sizes > 0, self.distance)[y]
         return replace(settings, weight=settings.weight * weight, robust=settings.robust * weight)
 
@@ -299,3 +307,62 @@ def worst_mixture(costs: Tensor, present: Tensor, distance: float) -> Tensor:
         last = ((divergence <= distance).sum() - 1).clamp(0, _POINTS - 2).view(1)
         low, high = points.gather(0, last), points.gather(0, last + 1)
     return (low.exp() * relative).softmax(0)
+
+
+@dataclass(frozen=True)
+class CODAT(Calibration):
+    """Class optimal distribution adversarial training: each batch is weighted for its worst mixture of classes (Zhi et al. 2025).
+
+    Over the weights w of the P classes present within the chi-square ball P sum (w_c - 1/P)^2 <= rho, the highest sum w_c l_c of
+    the mean cross-entropies l_c of their attacked images is mean(l) + sqrt(rho) sd(l), at w_c = (1 + sqrt(rho) (l_c - mean) / sd)
+    / P. The loss of an image is multiplied by n w_c / n_c, so that the mean over the n images of the batch, n_c of them of its
+    class, is that sum. The idea and the ball are theirs; the formulas are derived here, since their abstract prints none. A
+    negative w_c, which needs a rho above 1 / (P - 1), is set to 0 and the others are divided by their sum (ours).
+    The weights are not in the history.
+
+    rho: the squared radius of the ball, 0 or more; 0 weights the classes of a batch alike, whatever their sizes.
+    """
+
+    rho: NotNegative = 0.2
+
+    def for_batch(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
+        loss, sizes = class_means(cross_entropy(logits, y), y, logits.shape[1])
+        present = (sizes > 0).to(loss)
+        above = present * (loss - loss.sum() / present.sum())
+        deviation = (above.square().sum() / present.sum()).sqrt().clamp_min(torch.finfo(loss.dtype).tiny)
+        weight = present * (1 + math.sqrt(self.rho) * above / deviation).clamp_min(0)
+        weight = len(y) * (weight / weight.sum() / sizes.clamp_min(1))[y]
+        return replace(settings, weight=settings.weight * weight, robust=settings.robust * weight)
+
+
+@dataclass(frozen=True)
+class CSR(Calibration):
+    """Confusional spectral regularisation: two epochs of fine-tuning a robust run by TRADES (Jin et al. 2025).
+
+    G = u v^T is the outer product of the first singular vectors of the counts C[predicted, label] of attacked images that were
+    misclassified, moved to [.01, 2.01]. With w = G[prediction of x', y], the loss is (1 - spectral) CE(x, y) + beta KL(p || p')
+    + spectral KL(w e_y || p'), as in their code. They count training images before each epoch, after lowering the logit of the
+    label by a tenth. Ours counts the validation images, which are attacked at the same points of a
+    training and have mistakes as they are. Both vectors of a matrix of counts are 0 or more (Perron), whatever their sign as
+    computed.
+
+    spectral: the share of the third term, 0 or more and below 1.
+    """
+
+    needs_validation: ClassVar[bool] = True
+    spectral: BelowOne = 0.3
+
+    def start(self, base: ClassSettings, sizes: Tensor) -> ClassSettings:
+        return replace(base, weight=(1 - self.spectral) * base.weight)
+
+    def __call__(self, base: ClassSettings, current: ClassSettings, memory: Memory, stats: EpochStats) -> NextSettings:
+        assert stats.attacked is not None, "CSR needs the attacked validation images"
+        left, _, right = torch.linalg.svd(stats.attacked.float().fill_diagonal_(0))
+        pattern = (left[:, :1] * right[:1]).abs()
+        low, high = pattern.aminmax()
+        return current, {"confusion": 0.01 + 2 * (pattern - low) / (high - low).clamp_min(1e-9)}
+
+    def penalty(self, memory: Memory, logits: Tensor | None, y: Tensor) -> Tensor:
+        assert logits is not None, "CSR needs an objective that attacks"
+        weight = memory["confusion"][y, logits.argmax(1)]
+        return self.spectral * weight * (weight.log() + cross_entropy(logits, y))

@@ -122,6 +122,7 @@ class TrainingStep:
         """Weight the terms by class, take one step of the optimiser on their mean and return them."""
         settings = self.calibration.for_batch(self.settings, terms.last_logits, y)
         terms = terms.weighted(settings, normalise_weights=self.calibration.normalise_weights)
+        terms = terms._replace(natural=terms.natural + self.calibration.penalty(self.memory, terms.attacked, y))
         self.optimiser.zero_grad(set_to_none=True)
         terms.loss.mean().backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()

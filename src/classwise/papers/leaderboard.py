@@ -12,21 +12,25 @@ import xarray as xr
 
 from classwise.charts.style import label_angle
 from classwise.core.markup import decimal, printed
-from classwise.papers.overview import SOURCES
+from classwise.papers.overview import OF_CFA, SOURCES
+from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap, metrics
+from classwise.stats.combine import along
 
 # The heads in front of those of the classes and behind them; a first click on one of _UP gives the lowest first.
-_FIRST = ("rank", "defence", "worst class, %", "robust, %", "clean, %", "gain, points")
+_FIRST = ("rank", "defence", "worst class, %", "robust, %", "clean, %", "gain, points", "ρ")
 _LAST = ("training, s", "paper")
 _UP = {"rank", "defence", *_LAST}
 _GAIN = ("gain", "gain, low", "gain, high")
+_RHO = ("rho", "rho, low", "rho, high")
+_BOUNDS = ("value", "low", "high")
 
 
 def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: xr.DataArray) -> pd.DataFrame:
     """Return a row for each defence, the most robust worst class first; accuracies are in percent, gains in points.
 
     outcomes: under "clean" and the attack. bases: by each defence the one over which its worst class gains; itself for no gain.
-    seconds: of a training.
+    seconds: of a training. Their rho is that of `rho`.
     """
     names = [str(name) for name in outcomes.defence.values]
     count = bootstrap.sums(outcomes.sel(attack=["clean", attack]), {})["count"]
@@ -34,7 +38,8 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
     rates = metrics.accuracy(robust)
     against = [bases[name] if bases[name] != name else "" for name in names]
     gains = bootstrap.gains(outcomes.sel(attack=attack), {name: bases[name] for name in names}, metrics.worst)
-    gains = gains.where(xr.DataArray(against, dims="defence") != "")
+    gained = xr.DataArray(against, dims="defence") != ""
+    rhos = rho(outcomes.sel(attack=attack), {name: bases[name] for name in names})
     lowest = [rates.label.values[row == np.nanmin(row)] for row in rates.transpose("defence", "label").values]
     paper = {name: source for source, some in SOURCES.items() for name in some}
     columns = {
@@ -43,7 +48,8 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
         "worst": rates.min("label"),
         "robust": metrics.overall(robust),
         "clean": metrics.overall(clean),
-        **{name: gains.sel(bound=bound) for name, bound in zip(_GAIN, ("value", "low", "high"), strict=True)},
+        **{name: gains.where(gained).sel(bound=bound) for name, bound in zip(_GAIN, _BOUNDS, strict=True)},
+        **{name: rhos.where(gained).sel(bound=bound) for name, bound in zip(_RHO, _BOUNDS, strict=True)},
         "base": against,
         **{f"class {label}": rates.sel(label=label) for label in rates.label.values},
         "seconds": seconds.sel(defence=names),
@@ -52,6 +58,51 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
     table = pd.DataFrame(columns).sort_values(["worst", "robust"], ascending=False, ignore_index=True)
     table.insert(0, "rank", table.index + 1)
     return table
+
+
+def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:
+    """Return low, value and high of the relative gain over the bases of the worst class plus that of all images.
+
+    (Lee et al. 2024.) NaN where an end of the interval is infinite: the worst class of the base is too close to 0.
+    """
+
+    def both(count: xr.DataArray) -> xr.DataArray:
+        return along("of", {"worst": metrics.worst, "all": metrics.overall}, lambda measure: measure(count))
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = bootstrap.gains(outcomes, bases, both, compare=lambda new, old: (new / old - 1).sum("of", skipna=False))
+    return relative.where((abs(relative) < np.inf).all("bound"))
+
+
+def with_published(table: pd.DataFrame) -> pd.DataFrame:
+    """Return ours and theirs, a row for each defence of `rows` and paper that prints it and its base, on CIFAR-10.
+
+    Theirs are the main results of Lee et al. 2024 (published.csv; an attack of the family of AutoAttack) and Table 1 of Wei et
+    al. 2023 at the best epoch under AutoAttack.
+    """
+    ours, result = table.set_index("defence"), []
+    for row in _published().to_dict("records"):
+        if row["defence"] in ours.index:
+            sides = {"ours": ours.loc[row["defence"]], "theirs": row}
+            cells = {f"{name}, {who}": f"{one[name]:.1f}" for name in ("worst", "robust") for who, one in sides.items()}
+            for who, one in sides.items():
+                cells[f"ρ, {who}"] = f"{one['rho']:+.2f} over {printed(one['base'])}" if pd.notna(one["rho"]) else "–"
+            result.append({"paper": row["paper"], "defence": printed(row["defence"]), **cells})
+    return pd.DataFrame(result)
+
+
+def _published() -> pd.DataFrame:
+    """Return the printed rows with `rho`, recomputed from the accuracies; a base is its own."""
+    names = {"AT": "pgd-at", "TRADES": "trades"} | {method: name for name, method in OF_CFA.items()}
+    best: pd.DataFrame = TABLES.load("1").sel(checkpoint="best", attack="autoattack")[["overall", "worst"]].to_dataframe()
+    wei = best[best.index.isin(names)].rename(columns={"overall": "robust"})
+    places: dict[str, Any] = {"defence": wei.index.map(names), "base": [names[method.split(" + ")[0]] for method in wei.index]}
+    lee: pd.DataFrame = pd.read_csv(str(resources.files("classwise.papers").joinpath("published.csv")))
+    rows = pd.concat([lee, wei.assign(paper="Wei et al. 2023", **places)[list(lee.columns)]])
+    bases = rows[rows["defence"] == rows["base"]].drop(columns="defence")
+    rows = rows.merge(bases, on=["paper", "base"], suffixes=("", " of base"))
+    relative = rows["worst"] / rows["worst of base"] + rows["robust"] / rows["robust of base"] - 2
+    return rows.assign(rho=relative)[rows["defence"] != rows["base"]]
 
 
 def leaderboard(table: pd.DataFrame, name: str) -> str:
@@ -80,12 +131,15 @@ def leaderboard(table: pd.DataFrame, name: str) -> str:
 def _row(row: Mapping[Any, Any], classes: Sequence[str], scale: float) -> str:
     gain, low, high, seconds = (row[name] for name in (*_GAIN, "seconds"))
     interval = f"{round(gain, 1) + 0.0:+.1f} [{decimal(low)}, {decimal(high)}]"
+    relative, *ends = (row[name] for name in _RHO)
+    around = f"{round(relative, 2) + 0.0:+.2f} [{', '.join(decimal(end, 2) for end in ends)}]"
     cells = [
         _cell(row["rank"], row["rank"]),
         f'<th scope="row">{escape(printed(row["defence"]))}</th>',
         _cell(row["worst"], f"{row['worst']:.0f} <small>{escape(row['worst class'])}</small>"),
         *(_cell(row[name], decimal(row[name])) for name in ("robust", "clean")),
         _cell(gain, f"{interval} <small>over {escape(printed(row['base']))}</small>"),
+        _cell(relative, around),
         *(_cell(row[name], f"{row[name]:.0f}", f' style="--share:{scale * row[name]:.0f}"') for name in classes),
         _cell(seconds, f"{seconds:,.0f}"),
         f"<td>{escape(row['paper'])}</td>",

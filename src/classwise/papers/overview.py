@@ -19,9 +19,9 @@ _ATTACKS = (
 # Every defence is here, in OF_CFA or in NOT_COMPARED; a test compares them with DEFENCES, which needs torch.
 _COMPARED = (
     *("standard", "pgd-at", "trades", "trades-normalised", "mart", "pgd-he", "trades-he", "fat", "fat-trades"),
-    *("label-smoothing", "me-at", "me-trades", "similarity", "targeted-at", "fgsm-rs", "free-at"),
+    *("label-smoothing", "me-at", "me-trades", "similarity", "targeted-at", "fgsm-rs", "n-fgsm", "free-at"),
     *("cost-sensitive", "class-balanced", "ldam", "ldam-drw"),
-    *("trades-ccm", "trades-ccr", "frl-rw", "frl-rmrw", "dafa", "wat", "faal"),
+    *("trades-ccm", "trades-ccr", "frl-rw", "frl-rmrw", "dafa", "wat", "faal", "codat", "csr"),
 )
 # Those that the trainings of Wei 2023, Tables 1 to 3, give, by their names in `methods.METHODS`.
 OF_CFA = {
@@ -57,6 +57,7 @@ SOURCES = {
     "Pang et al. 2020": ("pgd-he", "trades-he"),
     "Zhang et al. 2020": ("fat", "fat-trades"),
     "Wong et al. 2020": ("fgsm-rs",),
+    "De Jorge et al. 2022": ("n-fgsm",),
     "Shafahi et al. 2019": ("free-at",),
     "Carmon et al. 2019": ("rst",),
     "Cui et al. 2019": ("class-balanced",),
@@ -71,6 +72,8 @@ SOURCES = {
     "Li and Liu 2023": ("wat",),
     "Lee et al. 2024": ("dafa",),
     "Zhang et al. 2024": ("faal",),
+    "Zhi et al. 2025": ("codat",),
+    "Jin et al. 2025": ("csr",),
 }
 
 

@@ -18,7 +18,10 @@ SLIM = "a ResNet-10 of width 24, trained for 13 epochs, stands for the networks 
 CLOSED_FORM, MODEL = "closed form", "Gaussian model"
 
 # Defences whose training takes no steps of an inner attack that a scale could reduce; a test compares them with DEFENCES.
-WITHOUT_STEPS = ("standard", "standard-smoothed", "fgsm-rs", "free-at")
+WITHOUT_STEPS = ("standard", "standard-smoothed", "fgsm-rs", "n-fgsm", "free-at")
+# Defences that fine-tune the run of another one, by its name, and how: at a constant rate, for CSR as its code has it.
+FINE_TUNED = {"csr": "trades"}
+_FINE_TUNING: Fields = {"epochs": 2, "schedule": "constant", "milestones": (), "lr": 0.001}
 # Defences by TRADES divided by 1 + beta; a test compares them with DEFENCES.
 NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-ccm-ccr", "trades-cfa")
 # Fields whose values are options by name.
@@ -80,7 +83,8 @@ class Scale:
         steps = {**self.inner_attack, **(self.inner_elsewhere if elsewhere else {})}
         inner = {} if defence in WITHOUT_STEPS else {"attack_options": steps}
         recipes = (used.run, used.defences.get(defence, {}), used.datasets.get(str(changed.get("dataset")), {}))
-        return merged(self.run, inner, self.defences.get(defence, {}), *recipes, changed)
+        tuned = _FINE_TUNING if defence in FINE_TUNED else {}
+        return merged(self.run, inner, *recipes, tuned, self.defences.get(defence, {}), changed)
 
     def allowed(self, fields: Fields) -> dict[str, Any]:
         """Return what a section may change of some fields: all but the shared ones, unless it gives them the value of `run`."""
@@ -207,6 +211,7 @@ SCALES: dict[str, Scale] = {
                 "faal": {"lr": 0.1},
                 # An update costs half, and larger rates end in catastrophic overfitting.
                 "fgsm-rs": {"epochs": 120, "lr": 0.2},
+                "n-fgsm": {"epochs": 120, "lr": 0.2},
                 # An epoch is eight passes over the images.
                 "free-at": {"epochs": 24},
             },

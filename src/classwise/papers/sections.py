@@ -14,7 +14,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import Claim, Verdict
 from classwise.papers.published import Tables
-from classwise.papers.scales import OTHER_DATASETS, SCALES, Recipe, merged
+from classwise.papers.scales import FINE_TUNED, OTHER_DATASETS, SCALES, Recipe, merged
 from classwise.papers.variants import Variants
 
 # What most sections evaluate: images as they are, and under PGD with 20 steps.
@@ -211,5 +211,8 @@ def _at(section: Section, eps: str) -> tuple[Evaluation, ...]:
 
 
 def training(scale: str, recipe: Recipe, defence: str, seed: int, changed: Mapping[str, Any]) -> Spec:
-    """Return how a defence is trained at a scale by a recipe, with changed fields."""
-    return Spec(**merged(SCALES[scale].fields(defence, recipe, changed), {"defence": defence, "seed": seed}))
+    """Return how a defence is trained at a scale by a recipe, with changed fields; in FINE_TUNED, from which run."""
+    base = FINE_TUNED.get(defence)
+    start = {"warm_start": training(scale, recipe, base, seed, changed).id} if base else {}
+    fixed = {"defence": defence, "seed": seed} | ({"keep_last": 1} if base else {})
+    return Spec(**merged(start, SCALES[scale].fields(defence, recipe, changed), fixed))

@@ -50,7 +50,8 @@ def _free(name: str, prefix: str, taken: Collection[str]) -> str:
 def _places(items: Iterable[_Item], taken: Collection[str] = ()) -> dict[_Item, dict[str, Any]]:
     """Return the coordinates of each item along the dimensions: `dimensions` of its class, then the fields that differ.
 
-    Options and `owned_fields` count only if they differ between items of the same owner: defence, attack or network.
+    Options and `owned_fields` count only if they differ between items of the same owner: defence, attack or network; the run that
+    initialises a training, only between items that agree in all of `dimensions`.
     """
     flat = {item: _flat(item, taken) for item in items}
     first = next(iter(flat))
@@ -62,6 +63,7 @@ def _places(items: Iterable[_Item], taken: Collection[str] = ()) -> dict[_Item, 
         groups: dict[Any, set[Any]] = {}
         for values in flat.values():
             owner = None if name in shared else values[first.dimensions[0]]
+            owner = tuple(values[dim] for dim in first.dimensions) if name == "warm_start" else owner
             groups.setdefault(owner, set()).add(values.get(name, ""))
         if name not in varied and any(len(group) > 1 for group in groups.values()):
             varied.append(name)

@@ -7,7 +7,7 @@ from classwise.papers.scales import Recipe
 # ones have the loss of TRADES.
 _TRADES = (
     *("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "trades-ccm-ccr", "trades-cfa", "trades-he"),
-    *("trades-per-class", "trades-smoothed", "me-trades", "rst", "me-rst", "frl-rw", "dafa", "wat"),
+    *("trades-per-class", "trades-smoothed", "me-trades", "rst", "me-rst", "frl-rw", "dafa", "wat", "csr"),
 )
 
 # Wei 2023: PreActResNet-18, 8/255, 200 epochs, tenths at 100 and 150, mirrored edges; the best epoch by average plus worst class

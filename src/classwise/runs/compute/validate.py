@@ -44,7 +44,7 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     if spec.warm_start is not None and spec.warm_start not in planned:
         store.warm_start(spec)
     if spec.select is not None:
-        attacks.build(spec.select)
+        attacks.evaluator(spec.select)
     if spec.extra is not None:
         images.extra_folders(spec.extra, images.load(spec.dataset, "test", spec.seed).classes)
     if spec.image_source is not None:
@@ -54,7 +54,7 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     check_radius(spec, spec.measured_eps, spec.norm, "probe_eps")
     if defence.class_specific:
         defence.check(len(class_names(spec)), radius_value(spec.eps), reach)
-    attacks.build(spec.probe)
+    attacks.evaluator(spec.probe)
     device.device()
     inference.compile_backend()
     if inner := spec.attack or defence.attack:
@@ -100,7 +100,7 @@ def check_radius(subject: Subject, eps: str, norm: str, name: str) -> float:
 
 def check_evaluation(evaluation: Evaluation, subject: Subject) -> None:
     """Raise a UserError if an evaluation names something that does not exist or does not suit its subject."""
-    attack = attacks.build(evaluation.attack, evaluation.options)
+    attack = attacks.evaluator(evaluation.attack, evaluation.options)
     if attack.class_specific:
         attack.check(len(class_names(subject)))
     resolved = evaluation.resolved_for(subject)

@@ -190,9 +190,10 @@ def check(items: Sequence[Item], path: Path) -> None:
     """Raise a UserError if a run or an evaluation names something that does not exist."""
     from classwise.runs.compute import validate  # torch
 
+    planned = {item.spec.id for item in items}
     for item in items:
         try:
-            validate.check(item.spec)
+            validate.check(item.spec, planned)
             for evaluation in item.evaluations:
                 validate.check_evaluation(evaluation, item.spec)
         except UserError as error:
