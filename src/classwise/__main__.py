@@ -6,6 +6,7 @@ needs neither torch nor the packages of the book does not wait for them.
 
 import contextlib
 import json
+import math
 import os
 import re
 import sys
@@ -212,8 +213,11 @@ def audit_network(
     fail_below: Annotated[float | None, typer.Option(help="Exit with 3 if the worst class is below: 0.2.", min=0, max=1)] = None,
 ) -> int:
     """Audit a trained network class by class: a report in HTML and JSON, and its results in the same folder."""
-    if (_path("--weights", weights) / "report.json").exists():
-        raise UserError(f"--weights {weights} is the folder of an audit; name the weights of a network")
+    for option, name in {"--weights": weights, "--against": against}.items():
+        if name is not None and (_path(option, name) / "report.json").exists():
+            raise UserError(f"{option} {name} is the folder of an audit; name the weights of a network")
+    if fail_below is not None and math.isnan(fail_below):
+        raise UserError("--fail-below is nan; write a share of the images such as 0.2")
     place = None if out is None else _path("--out", out).resolve()
     critical = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     if critical == []:
@@ -235,7 +239,7 @@ def audit_network(
     page, numbers = write_report(audit, other, given)
     print(page)
     rate = numbers["robust"]["worst"]["value"]
-    if fail_below is None or rate >= 100 * fail_below:
+    if fail_below is None or rate > 100 * fail_below - 1e-3:  # it is rounded
         return 0
     console.print(f"the worst class withstands the attacks on {rate:.1f} % of its images, less than {100 * fail_below:g} %")
     return 3

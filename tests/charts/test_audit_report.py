@@ -8,6 +8,7 @@ import xarray as xr
 
 from classwise.charts import audit_report, tables
 from classwise.core.audit import Audit
+from classwise.core.errors import UserError
 from classwise.papers import findings
 from classwise.stats import masking, significance
 
@@ -90,7 +91,7 @@ def audited(*of_attacks):
     answer = np.where(right, truth, 1 - truth)
     where = ("attack", "image")
     data = {"truth": (where, np.broadcast_to(truth, right.shape)), "answer": (where, answer), "flipped": (where, ~right)}
-    return xr.Dataset(data, {"attack": ["clean", masking.WORST], "predicted": ["a", "b"]})
+    return xr.Dataset(data, {"attack": ["clean", masking.WORST], "predicted": ["a", "b"], "image": np.arange(8)})
 
 
 def test_the_worst_class_of_one_half_is_measured_on_the_other():
@@ -101,17 +102,21 @@ def test_the_worst_class_of_one_half_is_measured_on_the_other():
     assert text.startswith("- **How sure?** Class a is the worst in ")
     assert "withstands the attacks on 25 % of its images in the other half (95 %: 5 to 70)" in text
     assert text.endswith("Most mistakes are predictions of class b (75 %).")
+    assert "Chosen on one half" not in audit_report.stability(audited(*one).isel(image=[0, 4]))
     assert "Most mistakes" not in audit_report.stability(audited([True] * 8))
 
 
 def test_two_networks_are_compared_image_by_image():
-    first = audited([True, True, False, False, True, True, True, True])
-    second = audited([True, False, True, True, True, True, True, True])
-    table = audit_report.compared(first, second, ("one", "two"))
-    assert table.loc["a"].tolist() == ["50.0", "75.0", "25.0 [-47.3, 80.6]", 1, 2]
-    assert table.loc["all images"].tolist()[3:] == [1, 2]
+    first = audited([True, False, True, True, True, True, True, True])
+    second = audited([True, True, False, False, True, True, True, True])
+    table = audit_report.compared(audit_report.matched(first, second), ("one", "two"))
+    assert table.loc["a"].tolist() == ["75.0", "50.0", "25.0 [-47.3, 80.6]", 2, 1]
+    assert table.loc["all images"].tolist()[3:] == [2, 1]
     assert table.loc["b"].tolist()[:2] == ["100.0", "100.0"]
-    assert list(audit_report.compared(first, first, ("one", "one")).columns[:2]) == ["one (first), %", "one (second), %"]
+    alike = audit_report.compared(audit_report.matched(first, first), ("one", "one"))
+    assert list(alike.columns[:2]) == ["one (first), %", "one (second), %"]
+    with pytest.raises(UserError, match="the two audits are of other images"):
+        audit_report.matched(first, second.assign_coords(image=second.image + 1))
 
 
 def test_no_class_is_called_weak_where_all_do_alike(audit):

@@ -434,10 +434,12 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     assert "<title>mine: an audit</title>" in text
     assert 'src="http' not in text
     assert "run.audit(weights" not in text
-    assert "other compared with mine, image by image" in text
+    assert "Compared with other weights, image by image" in text
+    assert "only mine" in text
     numbers = json.loads((page.parent / "report.json").read_text())
     assert numbers["audit"]["sha256"] == foreign_network.digest(network)
     assert numbers["against"]["sha256"] == foreign_network.digest(other)
+    assert numbers["against"]["classes"]["all images"]["first"] == pytest.approx(numbers["robust"]["overall"]["value"], abs=1e-3)
     assert sorted(numbers["evaluations"]) == sorted(path.stem for path in page.parent.glob("outcomes/*.nc"))
     shown = runs.audit(str(page.parent))
     rates = metrics.accuracy(audit_report.network_counts(runs.audited(shown)).sel(attack=masking.WORST))

@@ -369,12 +369,12 @@ def test_a_random_order_seldom_correlates_as_a_perfect_one_does():
     assert np.isnan(significance.permutation_p(RISING, 0 * RISING, "partner"))
 
 
-@pytest.mark.parametrize("rates", [(0.3, 0.3), (0.02, 0.1), (0.0, 0.05)])
-def test_a_difference_of_matched_images_has_an_interval_that_holds_the_truth(rates):
+@pytest.mark.parametrize(("rates", "least"), [((0.3, 0.3), 0.94), ((0.02, 0.1), 0.94), ((0.0, 0.05), 0.92)])
+def test_a_difference_of_matched_images_has_an_interval_that_holds_the_truth(rates, least):
     studies = np.random.default_rng(0).multinomial(50, [*rates, 1 - sum(rates)], size=4000)
     gained, lost, total = (xr.DataArray(one, dims="study") for one in (studies[:, 0], studies[:, 1], studies.sum(1)))
     low, value, high = intervals.matched_difference(gained, lost, total).transpose("bound", "study").values
     assert value == pytest.approx(2.0 * (studies[:, 0] - studies[:, 1]))
     truth = 100 * (rates[0] - rates[1])
-    assert ((low <= truth) & (truth <= high)).mean() >= 0.92
+    assert ((low <= truth) & (truth <= high)).mean() >= least
     assert intervals.matched_difference(*(xr.DataArray(0),) * 3).sel(bound="value").isnull()

@@ -48,7 +48,7 @@ def numbers(audit: Audit, against: Audit | None = None) -> dict[str, Any]:
     held_out = dict(zip(("correct", "images"), audit_report.held_out_worst(results), strict=True))
     of_classes = audit_report.class_numbers(audit, count, steps)
     content: dict[str, Any] = {
-        "audit": json.loads(audit.json()),
+        "audit": json.loads(audit.json()) | {"reach": audit.reach},
         "id": audit.id,
         "classwise": classwise.__version__,
         "commit": store.commit(),
@@ -59,12 +59,16 @@ def numbers(audit: Audit, against: Audit | None = None) -> dict[str, Any]:
         },
         "worst class of one half on the other": held_out,
         "warnings": masking.warnings(outcomes, curve, audit.eps, checks),
-        "classes": {str(label): _plain(of_classes.sel(label=label, drop=True)) for label in of_classes.label.values},
+        "classes": _by_label(of_classes),
     }
     if against is not None:
-        table = audit_report.compared(results, runs.audited(against), (audit.network, against.network))
-        content["against"] = {"id": against.id, "sha256": against.sha256, "classes": table.to_dict("index")}
+        pairs = audit_report.matched(results, runs.audited(against))
+        content["against"] = {"network": against.network, "id": against.id, "sha256": against.sha256, "classes": _by_label(pairs)}
     return content
+
+
+def _by_label(data: xr.Dataset) -> dict[str, Any]:
+    return {str(label): _plain(data.sel(label=label, drop=True)) for label in data.label.values}
 
 
 def _plain(value: xr.DataArray | xr.Dataset) -> Any:
@@ -72,7 +76,7 @@ def _plain(value: xr.DataArray | xr.Dataset) -> Any:
     if isinstance(value, xr.Dataset):
         return {str(name): _plain(one) for name, one in value.data_vars.items()}
     if not value.dims:
-        number = float(value)
-        return round(number, 4) if np.isfinite(number) else None
+        number = value.item()
+        return number if value.dtype.kind in "iu" else round(number, 4) if np.isfinite(number) else None
     first = value.dims[-1]
     return {str(member): _plain(value.sel({first: member}, drop=True)) for member in value[first].values}

@@ -102,16 +102,16 @@ def _depends_on(name: str, scale: str) -> str:
     code = {file for suffix in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{suffix}")} - set(_SHELL)
     used = [notebooks.find(name), *sorted(code), checkout() / "requirements.lock"]
     used += benchmarks.files() if name == "performance" else []
-    used += [path for folder in _recorded_audits(name) for path in sorted(folder.rglob("*.*"))]
+    used += sorted(audit.rglob("*.*")) if name == "audit" and (audit := _recorded_audit()) else []
     used += [path for key in store.outcomes_of(pairs) if (path := key.path) is not None]
     # Of recorded runs also examples, features and traces, which pages show without computing them.
     used += sorted(path for folder in shown for path in folder.rglob("*.nc"))
     return digest([scale, runs.audit().id if name == "audit" else "", *used])
 
 
-def _recorded_audits(name: str) -> list[Path]:
-    """Return the folders of the audits of networks of scale "laptop" that the page "audit" shows; none for another page."""
-    return [path.parent for path in sorted((data_folder() / "recorded" / "audits").glob(f"*/{REPORT}")) if name == "audit"]
+def _recorded_audit() -> Path | None:
+    """Return the folder of the audit of a network of scale "laptop" that the page "audit" shows."""
+    return next((path.parent for path in sorted((data_folder() / "recorded" / "audits").glob(f"*/{REPORT}"))), None)
 
 
 def _stale(scale: str) -> dict[str, str]:
@@ -141,7 +141,7 @@ def _execute(name: str, scale: str) -> float:
     target, recorded, failed = (out / folder / f"{name}.ipynb" for folder in ("executed", "recorded", "failed"))
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
     execute(name, target, {"scale": scale} if scaled else {}, failed)
-    for folder in _recorded_audits(name)[:1] if "laptop" in scales.also_read(scale) else []:
+    if name == "audit" and (folder := _recorded_audit()) and "laptop" in scales.also_read(scale):
         notebooks.execute(source, recorded, {"weights": str(folder)}, failed)
         merging.merge(recorded, target, ("laptop", scale), name, complete=True)
     for other in scales.also_read(scale) if name in registry.SECTIONS else []:

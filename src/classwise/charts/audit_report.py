@@ -14,6 +14,7 @@ from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit
+from classwise.core.errors import UserError
 from classwise.core.markup import counted, escaped
 from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
@@ -146,12 +147,11 @@ def stability(results: xr.Dataset) -> str:
     robust = network_counts(results).sel(attack=masking.WORST)
     share, attracted = bootstrap.worst_share(robust, bootstrap_draws(robust)), metrics.attracted(robust)
     label, (right, total) = escaped(share.idxmax("label").item()), held_out_worst(results)
-    low, high = intervals.proportion(right, total)
-    text = (
-        f"- **How sure?** Class {label} is the worst in {float(share.max()):.0f} % of bootstrap draws. Chosen on one half of the "
-        f"images, the worst class withstands the attacks on {100 * right / max(total, 1):.0f} % of its images in the other half "
-        f"(95 %: {low:.0f} to {high:.0f})."
-    )
+    text = f"- **How sure?** Class {label} is the worst in {float(share.max()):.0f} % of bootstrap draws."
+    if total:
+        low, high = intervals.proportion(right, total)
+        text += f" Chosen on one half of the images, the worst class withstands the attacks on {100 * right / total:.0f} % "
+        text += f"of its images in the other half (95 %: {low:.0f} to {high:.0f})."
     if attracted.isnull().all():
         return text
     most = escaped(attracted.idxmax("label").item())
@@ -274,27 +274,40 @@ def held_out_worst(results: xr.Dataset) -> tuple[int, int]:
     return right, total
 
 
-def compared(results: xr.Dataset, others: xr.Dataset, names: tuple[str, str]) -> pd.DataFrame:
-    """Return a row for all images and for each class: two networks in the worst case, image by image.
+def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
+    """Return two networks in the worst case, image by image, along label: "all images", then the classes.
 
-    results, others: of `masking.audited` on the same images, of networks with these names. The interval of the difference is that
-    of matched pairs.
+    results, others: of `masking.audited`; a UserError unless they are of the same images. first, second: the accuracies in
+    percent; difference: first less second, along bound, with the interval of matched pairs; only_first, only_second: the numbers
+    of images that one of them withstands alone.
     """
-    names = names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
-    first, second = (~some.flipped.sel(attack=masking.WORST, drop=True) for some in (results, others))
-    truth = results.truth.sel(attack=masking.WORST, drop=True)
-    kinds = {"first": first, "second": second, "gained": ~first & second, "lost": first & ~second}
-    labels = {"all images": truth >= 0} | {str(name): truth == place for place, name in enumerate(results.predicted.values)}
-    rows = {}
-    for label, members in labels.items():
-        total = members.sum()
-        number = {kind: (images & members).sum() for kind, images in kinds.items()}
-        difference = intervals.matched_difference(number["gained"], number["lost"], total)
-        shares = {
-            f"{name}, %": f"{100 * int(number[kind]) / max(int(total), 1):.1f}" for name, kind in zip(names, kinds, strict=False)
+    worst = [some.sel(attack=masking.WORST, drop=True) for some in (results, others)]
+    if not worst[0].truth.equals(worst[1].truth):
+        raise UserError("the two audits are of other images; give both the same dataset, --limit and --seed")
+    (first, second), truth = (~one.flipped for one in worst), worst[0].truth
+    labels = ["all images", *names_of(results, "predicted")]
+    members = xr.concat([truth >= 0, *(truth == place for place in range(len(labels) - 1))], "label").assign_coords(label=labels)
+    total = members.sum("image")
+    alone = [(one & members).sum("image") for one in (first & ~second, second & ~first)]
+    shares = [100 * (one & members).sum("image") / total.where(total > 0) for one in (first, second)]
+    names = ("first", "second", "only_first", "only_second")
+    numbers = dict(zip(names, (*shares, *alone), strict=True))
+    return xr.Dataset({**numbers, "difference": intervals.matched_difference(alone[0], alone[1], total)})
+
+
+def compared(pairs: xr.Dataset, names: tuple[str, str]) -> pd.DataFrame:
+    """Return `matched` as a table, with the names of both networks."""
+    one, other = names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
+    rows = {
+        str(label): {
+            f"{one}, %": f"{float(row.first):.1f}",
+            f"{other}, %": f"{float(row.second):.1f}",
+            "difference, points [95 %]": _bounds(row.difference, ".1f"),
+            f"only {one}": int(row.only_first),
+            f"only {other}": int(row.only_second),
         }
-        alone = {f"only {name}": int(number[kind]) for name, kind in zip(names, ("lost", "gained"), strict=True)}
-        rows[label] = shares | {"difference, points [95 %]": _bounds(difference, ".1f")} | alone
+        for label, row in ((label, pairs.sel(label=label)) for label in pairs.label.values)
+    }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("class")
 
 

@@ -14,7 +14,7 @@ from classwise.charts.style import label_angle
 from classwise.core.markup import decimal, printed
 from classwise.papers.overview import OF_CFA, SOURCES
 from classwise.papers.wei2023.tables import TABLES
-from classwise.stats import bootstrap, metrics
+from classwise.stats import bootstrap, intervals, metrics
 from classwise.stats.combine import along
 
 # The heads in front of those of the classes and behind them; a first click on one of _UP gives the lowest first.
@@ -63,25 +63,30 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
 def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:
     """Return low, value and high of the relative gain over the bases of the worst class plus that of all images.
 
-    (Lee et al. 2024.) NaN where an end of the interval is infinite: the worst class of the base is too close to 0.
+    (Lee et al. 2024.) The interval is that of percentiles, as a ratio is skewed. NaN for all rows over a base whose worst class
+    is at 0 in more than 2.5 % of the draws.
     """
 
-    def both(count: xr.DataArray) -> xr.DataArray:
-        return along("of", {"worst": metrics.worst, "all": metrics.overall}, lambda measure: measure(count))
+    def relative(count: xr.DataArray) -> xr.DataArray:
+        both = along("of", {"worst": metrics.worst, "all": metrics.overall}, lambda measure: measure(count))
+        old = both.sel(defence=list(bases.values())).assign_coords(defence=list(bases))
+        result: xr.DataArray = (both.sel(defence=list(bases)) / old.where(old > 0)).sum("of", skipna=False) - 2
+        return result
 
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = bootstrap.gains(outcomes, bases, both, compare=lambda new, old: (new / old - 1).sum("of", skipna=False))
-    return relative.where((abs(relative) < np.inf).all("bound"))
+    drawn = xr.concat([relative(part["count"]) for part in bootstrap.bootstrap_sums(outcomes, {}, 2000)], "draw")
+    low, high = (drawn.fillna(np.inf).quantile(end, "draw").drop_vars("quantile") for end in (0.025, 0.975))
+    known = drawn.isnull().mean("draw") <= 0.025
+    return intervals.around(low, relative(bootstrap.sums(outcomes, {})["count"]), high).where(known)
 
 
-def with_published(table: pd.DataFrame) -> pd.DataFrame:
-    """Return ours and theirs, a row for each defence of `rows` and paper that prints it and its base, on CIFAR-10.
+def with_published(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    """Return ours and theirs, a row for each defence of `rows` and paper that prints it and its base; none but on CIFAR-10.
 
     Theirs are the main results of Lee et al. 2024 (published.csv; an attack of the family of AutoAttack) and Table 1 of Wei et
     al. 2023 at the best epoch under AutoAttack.
     """
     ours, result = table.set_index("defence"), []
-    for row in _published().to_dict("records"):
+    for row in _published().to_dict("records") if dataset == "cifar10" else []:
         if row["defence"] in ours.index:
             sides = {"ours": ours.loc[row["defence"]], "theirs": row}
             cells = {f"{name}, {who}": f"{one[name]:.1f}" for name in ("worst", "robust") for who, one in sides.items()}

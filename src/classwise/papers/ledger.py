@@ -59,7 +59,8 @@ def _numbers(verdicts: Sequence[Verdict]) -> str:
 
 def remark(verdict: Verdict) -> str:
     """Return why a claim fails or stays open, in a sentence of remarks.csv on this verdict at its scale; "" without one."""
-    return _remarks().get((verdict.claim.section, verdict.claim.name, verdict.scale, verdict.verdict), "")
+    claim = verdict.claim
+    return _remarks().get((claim.section, claim.name, verdict.scale, verdict.dataset, verdict.verdict), "")
 
 
 @cache

@@ -16,7 +16,7 @@ from classwise.core.audit import Audit
 from classwise.core.errors import UserError, unknown
 from classwise.core.paths import check_file
 from classwise.papers import registry
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import FINE_TUNED, SCALES
 from classwise.runs import ensure, load, store
 from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, Key
 from classwise.stats import masking
@@ -128,7 +128,8 @@ def _of_defence(name: str, model: str, dataset: str) -> Path:
     specs = {scale: registry.training(scale, name, 0) for scale in SCALES}
     specs = {scale: spec for scale, spec in specs.items() if (spec.model, spec.dataset) == (model, dataset)}
     if "quick" in specs:
-        ensure.ensure_results([(specs["quick"], [])])
+        base = [registry.training("quick", one, 0) for one in (FINE_TUNED.get(name),) if one]
+        ensure.ensure_results([(spec, []) for spec in (*base, specs["quick"])])
     path = next((path for spec in specs.values() if (path := store.weights(spec))), None)
     if path is None:
         raise UserError(f"no weights of {name} for {model} on {dataset} are stored; name the weights of your network")

@@ -257,7 +257,9 @@ def warm_start(spec: Spec) -> Path:
     paths = (path for kind in ("runs", "recorded") for path in (data_folder() / kind).glob(f"*/*/*-{spec.warm_start}/{WEIGHTS}"))
     path = next((path for path in paths if (path.parent / "history.nc").exists()), None)
     if path is None:
-        raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train that one first")
+        raise UserError(
+            f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train it first (csr: that of trades)"
+        )
     return path
 
 

@@ -4,7 +4,6 @@ A draw gives each image of each seed a weight, the same for all runs and attacks
 """
 
 import math
-import operator
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -349,23 +348,16 @@ def paired(
 
 
 def gains(
-    outcomes: xr.Dataset,
-    bases: Mapping[str, str],
-    measure: Metric,
-    level: float = 0.95,
-    draws: int = 2000,
-    *,
-    compare: Callable[[xr.DataArray, xr.DataArray], xr.DataArray] = operator.sub,
+    outcomes: xr.Dataset, bases: Mapping[str, str], measure: Metric, level: float = 0.95, draws: int = 2000
 ) -> xr.DataArray:
     """Return low, value and high of the gain of defences over their bases, along defence and a new dimension `bound`.
 
-    bases: by a defence the one that it is compared with. compare: the measure of defences with that of their bases. The interval
-    is that of the difference, or of what else `compare` returns (`paired`).
+    bases: by a defence the one that it is compared with. The interval is that of the difference (`paired`).
     """
 
     def gain(count: xr.DataArray) -> xr.DataArray:
         values, others = (measure(count.sel(defence=list(names))) for names in (bases.keys(), bases.values()))
-        return compare(values, others.assign_coords(defence=values.defence))
+        return values - others.assign_coords(defence=values.defence)
 
     return paired(outcomes, gain, level, draws).rename("gain")
 

@@ -158,6 +158,7 @@ def correlation_bounds(outcomes: xr.Dataset, others: xr.DataArray) -> xr.DataArr
     """Return `correlation` with the percentiles of its 95 % interval, from a bootstrap over images and seeds, along bound.
 
     Classes that are nearly level change an order in steps: draws reflected at the value would lie where no order of theirs does.
+    On few images of a class it lies too low, as noise lowers a correlation.
     """
     drawn = xr.concat([correlation(part["count"], others) for part in bootstrap_sums(outcomes, {}, 2000)], "draw")
     low, high = (drawn.quantile(end, "draw").drop_vars("quantile") for end in (0.025, 0.975))
