@@ -43,6 +43,17 @@ def test_a_seed_without_any_image_is_not_drawn():
     xr.testing.assert_equal(bootstrap.paired(two, metrics.overall, draws=50), bootstrap.paired(one, metrics.overall, draws=50))
 
 
+def test_a_cluster_that_lacks_a_setting_is_not_drawn_for_it():
+    table = np.array([[5, 15], [9, 11]])
+    coords = {"defence": ["one", "two"], "seed": [0, 1], "label": list("ab"), "predicted": list("ab")}
+    both = xr.DataArray([[table, 0 * table], [table, table]], coords, ("defence", "seed", "label", "predicted"))
+    drawn = bootstrap.resample(both, ["seed"], 200)
+    alone = bootstrap.resample(both.sel(defence="one", drop=True).isel(seed=[0]), ["seed"], 200)
+    assert drawn.sel(defence="one", drop=True).astype(int).equals(alone)
+    assert set(drawn.sel(defence="two").sum(["label", "predicted"]).values) == {80}
+    assert bootstrap.resample(0 * both, ["seed"], 2).sum() == 0
+
+
 def test_the_worst_class_is_worst_in_the_share_of_draws_in_which_it_is_lowest():
     table = np.array([[5, 15, 0], [9, 11, 0], [0, 0, 20]])
     count = xr.DataArray(table, dims=("label", "predicted"), coords={"label": list("abc"), "predicted": list("abc")})

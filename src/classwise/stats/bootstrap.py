@@ -44,11 +44,11 @@ def resample(
         dimensions (such as "seed") whose members are first drawn with replacement and then summed: images are drawn cluster by
         cluster, one cluster fewer than present, each scaled up; see `weights`.
     shared_images
-        the members of `over` were evaluated on the same images. Counts do not hold which image is which, so the draw
-        assumes that all members made the same predictions: it has as many images as one member, which is conservative.
+        the members of `over` were evaluated on the same images. Counts do not hold which image is which, so the draw assumes that
+        all members made the same predictions: it has as many images as one member, which is conservative.
     pseudo_counts
-        draw as if one more image of each class had been predicted correctly and one wrongly (Laplace's rule of
-        succession), so that a class that is always right, or never, varies too.
+        draw as if one more image of each class had been predicted correctly and one wrongly (Laplace's rule of succession), so
+        that a class that is always right, or never, varies too.
     """
     for dim in over:
         if dim not in count.dims:
@@ -56,23 +56,22 @@ def resample(
     rest = [dim for dim in count.dims if dim not in (*over, "label", "predicted")]
     ordered = count.transpose(*rest, *over, "label", "predicted")
     values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:])
-    clusters, classes = values.shape[-3], values.shape[-2:]
     same = (count.label == count.predicted).transpose("label", "predicted").values
     # One correct prediction for each class, and one wrong one spread over the other classes.
     pseudo = pseudo_counts * np.where(same, 1.0, 1.0 / max((~same).sum(1).max(), 1))
-    fewer = max(clusters - 1, 1)
-    drawn = np.empty((draws, *values.shape[:-3], *classes), dtype=np.int64)
-    size = max(1, _AT_ONCE // (10 * fewer * math.prod(classes)))
+    drawn, scale = np.empty((draws, *values.shape[:-3], *values.shape[-2:]), dtype=np.int64), np.ones(values.shape[:-3])
+    size = max(1, _AT_ONCE // (10 * max(values.shape[-3] - 1, 1) * math.prod(values.shape[-2:])))
     for place in np.ndindex(values.shape[:-3]):
-        setting = values[place]
+        setting = values[place][values[place].any((1, 2)) | ~values[place].any()]  # a cluster without images is not drawn
         rng = np.random.default_rng([seed, zlib.crc32(setting.astype(float).tobytes())])
-        chosen = rng.integers(clusters, size=(draws, fewer))
+        chosen = rng.integers(len(setting), size=(draws, max(len(setting) - 1, 1)))
+        scale[place] = 1 if shared_images else len(setting) / chosen.shape[1]
         for first in range(0, draws, size):
             part = setting[chosen[first : first + size]]
             part = part.mean(1, keepdims=True) if shared_images else part
             drawn[(slice(first, first + size), *place)] = _redrawn(part, pseudo, rng).sum(1)
     coords = {dim: count[dim] for dim in (*rest, "label", "predicted") if dim in count.coords}
-    scaled = drawn if shared_images or clusters == fewer else drawn * (clusters / fewer)
+    scaled = drawn if (scale == 1).all() else drawn * scale[..., None, None]
     return xr.DataArray(scaled, dims=("draw", *rest, "label", "predicted"), coords=coords, name="count")
 
 
