@@ -118,6 +118,8 @@ MISSING = ("NotRecorded", "no run")
         ([MISSING, ("NameError", "name 'result' is not defined")], False, None),
         ([("KeyError", "\"not all values found in index 'defence'\""), ("MeasurementError", "no seeds")], False, None),
         ([MISSING], True, 0),
+        ([("NoAverage", "no two methods"), ("NameError", "name 'gain' is not defined")], True, None),
+        ([MISSING, ("NoAverage", "no two methods")], True, 0),
         ([MISSING, ("KeyError", "'b'")], False, 1),
         ([MISSING, ("ZeroDivisionError", "division by zero")], False, 1),
         ([("NameError", "name 'result' is not defined"), MISSING], False, 0),

@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from scipy import special
 
-from classwise.papers.claims import MeasurementError
+from classwise.papers.claims import NoAverage
 from classwise.papers.terms import least
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap, metrics
@@ -78,7 +78,8 @@ def _of_pairs(values: xr.DataArray, pairs: Pairs) -> list[xr.DataArray]:
     """Return the values of the first and of the second method of each pair, along comparison; of pairs that have both."""
     kept = [pair for pair in pairs if set(values.defence.values).issuperset(pair)]
     if not kept:
-        raise MeasurementError(f"no two methods that are compared are recorded: {', '.join(map(' over '.join, pairs))}")
+        names = ", ".join(map(" over ".join, pairs))
+        raise NoAverage(f"no two methods that are compared are recorded, or FAWA let no epoch enter: {names}")
     parts = [values.sel(defence=list(names)).rename(defence="comparison") for names in zip(*kept, strict=True)]
     return [part.assign_coords(comparison=[" over ".join(pair) for pair in kept]) for part in parts]
 
