@@ -124,8 +124,8 @@ def accuracies(
     result["chart of radii"] = float(charted), 1e-9
     misclassified = audit_report.sanity_table(audit, results, checks)["images misclassified"]
     result |= {f"table, {name}": (100 - float(share.rstrip("%")), 0.05) for name, share in misclassified.items()}
-    table = audit_report.class_table(audit, count)
-    for column in (name for name in table if name.endswith("[95 %]")):
+    table = audit_report.class_table(audit_report.class_numbers(audit, count, steps), count)
+    for column in (name for name in table if name.endswith(", % [95 %]")):
         of_classes = table[column].str.partition(" ")[0].astype(float)
         result[f"classes, {column}"] = float((of_classes * table["images"]).sum() / table["images"].sum()), 0.05
     gap, check = audit_report.attack_gap(audit, count), masking.black_box_check(outcomes, curve, audit.eps)

@@ -18,7 +18,7 @@ FILE = Path(__file__).parents[1] / "golden" / "core-seconds.json"
 REFERENCE = json.loads(FILE.read_text()) if FILE.exists() else {}
 # The seconds of one core that the pages of a paper, "" for those of none, may take at scale quick by the forecast: trainings,
 # evaluations and the execution of notebooks; what several share counts for the first. Two cores need 19 minutes for the book.
-CORE_SECONDS: dict[str, float] = {"benz2020": 805, "tian2021": 430, "wei2023": 365, "entropy2022": 420, "": 280}
+CORE_SECONDS: dict[str, float] = {"benz2020": 780, "tian2021": 430, "wei2023": 365, "entropy2022": 420, "": 305}
 
 
 def forecast(costs: Costs) -> tuple[dict[str, float], set[str]]:

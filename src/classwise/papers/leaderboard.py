@@ -64,7 +64,7 @@ def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:
     """Return low, value and high of the relative gain over the bases of the worst class plus that of all images.
 
     (Lee et al. 2024.) The interval is that of percentiles, as a ratio is skewed. NaN for all rows over a base whose worst class
-    is at 0 in more than 2.5 % of the draws.
+    is at 0 in 2.5 % of the draws or more.
     """
 
     def relative(count: xr.DataArray) -> xr.DataArray:
@@ -74,8 +74,10 @@ def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:
         return result
 
     drawn = xr.concat([relative(part["count"]) for part in bootstrap.bootstrap_sums(outcomes, {}, 2000)], "draw")
-    low, high = (drawn.fillna(np.inf).quantile(end, "draw").drop_vars("quantile") for end in (0.025, 0.975))
-    known = drawn.isnull().mean("draw") <= 0.025
+    known = drawn.isnull().mean("draw") < 0.025
+    # Draws without a number would be infinite; those few lie beyond the upper end.
+    filled = drawn.where(known, 0).fillna(1e9)
+    low, high = (filled.quantile(end, "draw").drop_vars("quantile") for end in (0.025, 0.975))
     return intervals.around(low, relative(bootstrap.sums(outcomes, {})["count"]), high).where(known)
 
 
