@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import xarray as xr
 
 from classwise.charts import audit_report
+from classwise.core import datasets
 from classwise.core.audit import Audit
 from classwise.core.markup import escaped, printed
 from classwise.papers.say import effect, interval, sample, text
@@ -105,7 +106,7 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
     if len(names) == 1:
         weakest = f"Its weakest class is class {escaped(names[0])}: {audit_report.rate(worst.sel(label=names))}."
     lines = [
-        f"{escaped(name)} classifies {robust} of {int(worst.sum()):,} images of {escaped(audit.title)} correctly "
+        f"{escaped(name)} classifies {robust} of {int(worst.sum()):,} images of {escaped(datasets.title(audit.title))} correctly "
         "under the attacks of this page."
     ]
     for cause, why in warned.items():
