@@ -342,9 +342,8 @@ class CSR(Calibration):
     G = u v^T is the outer product of the first singular vectors of the counts C[predicted, label] of attacked images that were
     misclassified, moved to [.01, 2.01]. With w = G[prediction of x', y], the loss is (1 - spectral) CE(x, y) + beta KL(p || p')
     + spectral KL(w e_y || p'), as in their code. They count training images before each epoch, after lowering the logit of the
-    label by a tenth. Ours counts the validation images, which are attacked at the same points of a
-    training and have mistakes as they are. Both vectors of a matrix of counts are 0 or more (Perron), whatever their sign as
-    computed.
+    label by a tenth. Ours counts the validation images, which are attacked at the same points of a training and have mistakes as
+    they are. Both vectors of a matrix of counts are 0 or more (Perron), whatever their sign as computed.
 
     spectral: the share of the third term, 0 or more and below 1.
     """
