@@ -233,16 +233,15 @@ def audit_network(
     audit = runs.audit(weights, dataset=dataset, **given)
     other = None if against is None else runs.audit(against, dataset=dataset, **given)
     for one in (audit, *filter(None, [other])):
+        console.print(f"auditing {one.weights}", markup=False, soft_wrap=True)
         audits.carry_out(one, console)
     console.print("writing the report")
     given |= {"weights": audit.weights, "dataset": images.absolute(dataset), "against": other and other.weights}
     page, numbers = write_report(audit, other, given)
     print(page)
-    rate = numbers["robust"]["worst"]["value"]
-    if fail_below is None or rate > 100 * fail_below - 1e-3:  # it is rounded
-        return 0
-    console.print(f"the worst class withstands the attacks on {rate:.1f} % of its images, less than {100 * fail_below:g} %")
-    return 3
+    worst, rate = numbers["worst class"], numbers["robust"]["worst"]["value"]
+    console.print(f"the worst class, {worst}, withstands the attacks on {rate:.1f} % of its images", markup=False)
+    return 3 if fail_below is not None and rate < 100 * fail_below - 1e-3 else 0  # it is rounded
 
 
 @app.command("record")

@@ -445,6 +445,7 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     rates = metrics.accuracy(audit_report.network_counts(runs.audited(shown)).sel(attack=masking.WORST))
     assert [one["accuracy"]["worst case"]["value"] for one in numbers["classes"].values()] == pytest.approx(rates.values)
     assert numbers["robust"]["worst"]["value"] == pytest.approx(float(rates.min()))
+    assert numbers["worst class"] == str(rates.label[int(rates.argmin("label"))].item())
     program = installed()
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found; install it, on Debian: apt install chromium")
@@ -452,6 +453,15 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
         for scheme, width in (("light", 1280), ("dark", 1280), ("light", 375)):
             with opened(browser, page, scheme, width) as shown:
                 look(shown, scheme, width)
+
+
+def test_a_run_of_another_seed_is_not_audited_on_images_that_it_was_trained_on(data, trained, tmp_path):
+    folder = shutil.copytree(trained.parent, tmp_path / "run")
+    assert small_audit(folder).sha256 == small_audit(trained).sha256
+    spec = Spec.from_json((folder / "spec.json").read_text())
+    (folder / "spec.json").write_text(replace(spec, seed=1).json())
+    with pytest.raises(UserError, match=r"digits is split by the seed: .* \(seed 1\) was trained on images of the audit"):
+        small_audit(folder)
 
 
 def test_a_stored_audit_is_shown_without_its_network_and_another_folder_is_named(carried_out, answered, tmp_path, monkeypatch):

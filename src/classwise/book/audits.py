@@ -57,6 +57,7 @@ def numbers(audit: Audit, against: Audit | None = None) -> dict[str, Any]:
         "robust": {
             name: _plain(bootstrap.bootstrap(worst, metrics.METRICS[name], draws=draws)) for name in audit_report.MEASURES
         },
+        "worst class": str(metrics.accuracy(worst).idxmin("label").item()),
         "worst class of one half on the other": held_out,
         "warnings": masking.warnings(outcomes, curve, audit.eps, checks),
         "classes": _by_label(of_classes),

@@ -15,6 +15,7 @@ from classwise.core import datasets
 from classwise.core.audit import Audit
 from classwise.core.errors import UserError, unknown
 from classwise.core.paths import check_file
+from classwise.core.spec import Spec
 from classwise.papers import registry
 from classwise.papers.scales import FINE_TUNED, SCALES
 from classwise.runs import ensure, load, store
@@ -72,6 +73,7 @@ def audit(
     available = audit_evaluation.check(result, classes or (), limit)
     result = replace(result, per_class=limit and limit // len(available.classes), reach=math.prod(available.shape) ** 0.5)
     sample, path = foreign_network.sample(result, available), path or _of_defence(weights or _EXAMPLE, model, dataset)
+    _check_split(path, dataset)
     return replace(
         result,
         network=path.parent.name if path.stem in _GENERIC else path.stem,
@@ -106,6 +108,21 @@ def _file(weights: str) -> Path | None:
         raise unknown("file or defence", weights, DEFENCES)
     check_file(path, "file", "name the weights of a network, a file .safetensors or a state dict in .pt")
     return path
+
+
+def _check_split(path: Path, dataset: str) -> None:
+    """Raise a UserError for a run of another seed than the test images of the audit, 0, on a dataset that it splits."""
+    from classwise import images
+    from classwise.runs.compute.foreign_network import images_digest  # torch
+
+    if not (path.parent / "history.nc").is_file():
+        return
+    run = Spec.from_json((path.parent / "spec.json").read_text(encoding="utf-8"))
+    if run.seed and run.dataset == dataset:
+        tested = {images_digest(images.load(dataset, "test", seed)) for seed in (0, run.seed)}
+        if len(tested) > 1:
+            problem = f"{dataset} is split by the seed: {run.name} (seed {run.seed}) was trained on images of the audit"
+            raise UserError(f"{problem}; name the weights of a run with seed 0, or other images by --dataset")
 
 
 def _absolute(dataset: str, *, skip_bad: bool) -> str:
