@@ -187,6 +187,12 @@ def test_an_average_by_epoch_is_the_recursion(kind, decay, values, last):
         assert weights["weight"].tolist() == [value] * 2
 
 
+def test_a_network_without_batch_norm_is_averaged():
+    averaging = EMA(decay=0.5)
+    first, second = ({"weight": torch.full((2,), value)} for value in (1.0, 2.0))
+    assert averaging.after_epoch(averaging.after_epoch(None, first), second)["weight"].tolist() == [1.5, 1.5]
+
+
 def test_an_average_by_step_warms_up():
     averaging, average, expected = EMA(decay=0.999, per="step"), None, 0.0
     for step, value in ((0, 0.0), (1, 1.0), (2, 5.0), (10**6, 1.0)):

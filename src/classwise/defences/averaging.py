@@ -79,7 +79,8 @@ def update_average(average: Weights | None, weights: Weights, decay: float, stat
     ]
     blended = [name for name in weights if name not in set(taken)]
     torch._foreach_lerp_([average[name] for name in blended], [weights[name].detach() for name in blended], 1 - decay)
-    torch._foreach_copy_([average[name] for name in taken], [weights[name] for name in taken])
+    if taken:  # a network without batch norm has none, and torch takes no empty list
+        torch._foreach_copy_([average[name] for name in taken], [weights[name] for name in taken])
     return average
 
 
