@@ -2,10 +2,12 @@
 
 import mocks
 import numpy as np
+import pytest
 import xarray as xr
 
 from classwise.core.datasets import class_names
 from classwise.papers import registry
+from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similar_classes
 from classwise.papers.judging import Bootstrap
 from classwise.runs.record import queue
@@ -112,13 +114,18 @@ def test_similarity_predicts_errors_that_follow_it():
     correlated = similar_classes.correlated(some)
     assert list(correlated.predictor.values) == list(similar_classes.PREDICTORS)
     assert float(correlated[0]) > 0.99 > float(correlated[1])
+    recorded = some.sel(source=[similar_classes.FEATURES])
+    left = [name for name in similar_classes.PREDICTORS if name != "cosine of mean images"]
+    assert list(similar_classes.correlated(recorded).predictor.values) == left
+    with pytest.raises(MeasurementError, match="pixels of these images are not recorded"):
+        similar_classes.more_than_pixels(recorded, "pgd-20")
 
 
 def test_the_pairs_of_the_first_seed_are_in_the_queue_of_scale_laptop():
     queued = {item.spec for item in queue.read(queue.default("laptop"))}
     parts = registry.request(similar_classes.NAME, "laptop", seeds=[0]).parts
     wanted = {spec for part in ("pgd-at", "trades") for spec in parts[part].specs}
-    assert len(wanted) == 4
+    assert len(wanted) == 18  # both defences with each of nine partners
     assert wanted <= queued
 
 

@@ -131,6 +131,18 @@ def test_radii_are_joined_in_rising_order_for_the_seeds_that_all_have(trainings)
     assert list(sweeps.by_radius(plain, swept).eval_eps.values) == ["0.2"]
 
 
+def _of_radius(swept):
+    """Return which number of steps the networks of each of two radii are trained against."""
+    steps = xr.DataArray([2, 3], {"attack_steps": [2, 3]}, ("attack_steps",))
+    return xr.DataArray([3, 2], {"eps": swept.eps}, ("eps",)) == steps
+
+
+def test_networks_of_a_larger_radius_may_be_trained_against_more_steps(trainings):
+    plain, swept = trainings
+    apart = swept.assign(truth=xr.where(_of_radius(swept), swept.truth, -1).transpose(..., "image"))
+    assert sweeps.by_radius(plain, apart).identical(sweeps.by_radius(plain, swept))
+
+
 def _histories():
     """Return the histories of one radius with two seeds, and of two others with one, measured at other epochs."""
     parts = [mocks.dataset(seed=seed).expand_dims(defence=["pgd-at"]) for seed in range(4)]
@@ -148,3 +160,6 @@ def test_the_course_of_all_radii_is_that_of_the_epochs_and_seeds_that_they_share
     assert np.array_equal(attacked.sel(eps="0.2"), of_plain)
     assert np.array_equal(attacked.sel(eps="0.1"), of_swept.sel(eps="0.1"))
     assert not attacked.sel(eps="0.1", epoch=2).any()
+    # The steps of the attack may follow the radius; other combinations count nothing.
+    apart = swept.assign(count=swept["count"].where(_of_radius(swept), 0))
+    assert margins.course_counts(plain, apart, "0.2").equals(count)

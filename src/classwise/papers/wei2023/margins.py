@@ -136,7 +136,9 @@ def course_counts(plain: xr.Dataset, swept: xr.Dataset, eps: str) -> xr.DataArra
     several = {str(name): swept["count"].sel(eps=name, drop=True) for name in swept.eps.values}
     parts = several | {eps: plain["count"].sel(seed=swept.seed)}
     names = sorted(parts, key=exact_radius)
-    counts = [parts[name].sum("seed").isel(defence=0, drop=True).sel(split=["valid", "test"]) for name in names]
+    # A scale may train at larger radii against more steps; combinations without a run count nothing.
+    summed = [parts[name].sum([dim for dim in ("seed", "attack_steps") if dim in parts[name].dims]) for name in names]
+    counts = [count.isel(defence=0, drop=True).sel(split=["valid", "test"]) for count in summed]
     joined = xr.concat([aggregate.clean_and_attacked(count) for count in counts], pd.Index(names, name="eps"))
     return aggregate.measured_epochs(joined)
 

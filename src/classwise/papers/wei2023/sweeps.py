@@ -43,10 +43,18 @@ def by_radius(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     not all of them have are left out.
     """
     several = swept if "eps" in swept.dims else swept.expand_dims(eps=[swept.attrs["eps"]])
-    parts = {str(eps): several.sel(eps=eps, drop=True) for eps in several.eps.values} | {plain.attrs["eps"]: plain}
+    parts = {str(eps): _trained(several.sel(eps=eps, drop=True)) for eps in several.eps.values} | {plain.attrs["eps"]: plain}
     kept = combine.shared_seeds({name: parts[name] for name in sorted(parts, key=exact_radius)})
     joined = combine.combine("eps", kept).assign_attrs(plain.attrs)
     return joined if "eval_eps" in joined.dims else joined.expand_dims(eval_eps=[plain.attrs["eps"]])
+
+
+def _trained(swept: xr.Dataset) -> xr.Dataset:
+    """Return the networks of one radius: a scale may attack with more steps at larger radii, along attack_steps."""
+    if "attack_steps" not in swept.dims:
+        return swept
+    present = (swept.truth >= 0).any([dim for dim in swept.truth.dims if dim != "attack_steps"])
+    return swept.isel(attack_steps=int(present.argmax("attack_steps")), drop=True)
 
 
 def by_margin(outcomes: xr.Dataset) -> xr.Dataset:
