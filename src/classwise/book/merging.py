@@ -10,7 +10,7 @@ from classwise.book import figures
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
 from classwise.core.errors import UNSELECTED, NotRecorded
-from classwise.papers.claims import MeasurementError, NoAverage
+from classwise.papers.claims import MeasurementError
 from classwise.papers.scales import dataset_of, title_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _FEW = 2
 # Cells that papermill adds: the parameters that were given, and where a cell raised.
 _GIVEN, _RAISED = "injected-parameters", "papermill-error-cell-tag"
 # Errors that say that results are missing; so does the KeyError of `sel` of xarray.
-_LACKING = {NotRecorded.__name__, MeasurementError.__name__, NoAverage.__name__}
+_LACKING = {NotRecorded.__name__, MeasurementError.__name__}
 
 
 def _read(path: Path, *added: str) -> "NotebookNode":
@@ -103,16 +103,15 @@ def _errors(cells: Sequence["NotebookNode"]) -> Iterator[tuple[int, "NotebookNod
 
 
 def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: bool) -> None:
-    """Raise NotebookFailed if a cell failed for another reason than a missing result, or, if all are recorded, for any.
+    """Raise NotebookFailed if a cell failed for another reason than a missing result.
 
-    A result is missing where NotRecorded or a MeasurementError says so, or a selection of networks or attacks that are not there;
-    behind such a cell, also where a name is not defined.
+    NotRecorded or a MeasurementError says that a result is missing, and, unless all runs are recorded (`complete`), so does a
+    selection of networks or attacks that are not there; behind such a cell, a name may be undefined.
     """
     lacking = set(_LACKING)
     for number, error in _errors(cells):
-        complete = complete and error.ename != NoAverage.__name__
-        lacks = error.ename in lacking or (error.ename == "KeyError" and UNSELECTED.search(error.evalue))
-        if complete or not lacks:
+        unselected = not complete and error.ename == "KeyError" and UNSELECTED.search(error.evalue)
+        if error.ename not in lacking and not unselected:
             raise NotebookFailed(f"{name} failed at scale {scale} in cell {number}: {error.ename}: {error.evalue}")
         lacking.add("NameError")
 
