@@ -240,8 +240,10 @@ def audit_network(
     page, numbers = write_report(audit, other, given)
     print(page)
     worst, rate = numbers["worst class"], numbers["robust"]["worst"]["value"]
-    console.print(f"the worst class, {worst}, withstands the attacks on {rate:.1f} % of its images", markup=False)
-    return 3 if fail_below is not None and rate < 100 * fail_below - 1e-3 else 0  # it is rounded
+    failed = fail_below is not None and rate < 100 * fail_below - 1e-3  # it is rounded
+    below = f", less than {100 * fail_below:g} %" if fail_below is not None and failed else ""
+    console.print(f"the worst class, {worst}, withstands the attacks on {rate:.1f} % of its images{below}", markup=False)
+    return 3 if failed else 0
 
 
 @app.command("record")

@@ -103,7 +103,7 @@ def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):
     merging.note_missing(executed[RECORDED], "page", RECORDED, complete=False)
     cells = [cell for cell in nbformat.read(executed[RECORDED], as_version=4).cells if cell.cell_type == "code"]
     assert "Not shown: no b." in html(cells[-2])
-    assert "Not shown: not all runs that this cell shows are recorded." in html(cells[-1])
+    assert "Not shown: a result that it needs is missing." in html(cells[-1])
     assert all(output.output_type != "error" for cell in cells for output in cell.outputs)
     assert text(cells[3]) == ["1 of laptop\n"]
 

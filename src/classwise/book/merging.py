@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FEW = 2
 # Cells that papermill adds: the parameters that were given, and where a cell raised.
 _GIVEN, _RAISED = "injected-parameters", "papermill-error-cell-tag"
-# Errors that say that results are missing; so does the KeyError of `sel` of xarray.
+# Errors that say that results are missing.
 _LACKING = {NotRecorded.__name__, MeasurementError.__name__}
 
 
@@ -44,8 +44,8 @@ def _write(node: "NotebookNode", path: Path, head: str = "") -> None:
 def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *, complete: bool) -> None:
     """Write to `computed` the outputs of both executions of the notebook `name`; `complete` as in `check`, which may raise.
 
-    scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because not all of its runs are
-    there, shows the outputs of the other scale under both, and a line below the switch says what such parts are. If no chart
+    scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because a result is
+    missing, shows the outputs of the other scale under both, and a line below the switch says what such parts are. If no chart
     could be drawn at the recorded scale, the notebook shows the other one alone and says so. If only the first chart or a cell
     above it failed, such as the finding, or that chart has at most two values, the page opens with the other one.
     """
@@ -80,7 +80,7 @@ def note_missing(notebook: Path, name: str, scale: str, *, complete: bool) -> No
     node = _read(notebook, _RAISED)
     check(node.cells, name, scale, complete=complete)
     for _, error in list(_errors(node.cells)):
-        reason = error.evalue if error.ename in _LACKING else "not all runs that this cell shows are recorded"
+        reason = error.evalue if error.ename in _LACKING else "a result that it needs is missing"
         error.clear()
         error.update(shown(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>'))
     _write(node, notebook)

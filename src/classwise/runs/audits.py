@@ -115,10 +115,11 @@ def _check_split(path: Path, dataset: str) -> None:
     from classwise import images
     from classwise.runs.compute.foreign_network import images_digest  # torch
 
-    if not (path.parent / "history.nc").is_file():
+    history, spec = (path.parent / name for name in ("history.nc", "spec.json"))
+    if not (history.is_file() and spec.is_file()) or ":" in dataset:  # all images of a folder are audited
         return
-    run = Spec.from_json((path.parent / "spec.json").read_text(encoding="utf-8"))
-    if run.seed and run.dataset == dataset:
+    run = Spec.from_json(spec.read_text(encoding="utf-8"))
+    if run.seed and datasets.base_dataset(run.dataset) == datasets.base_dataset(dataset):
         tested = {images_digest(images.load(dataset, "test", seed)) for seed in (0, run.seed)}
         if len(tested) > 1:
             problem = f"{dataset} is split by the seed: {run.name} (seed {run.seed}) was trained on images of the audit"

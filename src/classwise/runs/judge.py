@@ -204,7 +204,7 @@ def _measured(section: Section, request: Request) -> xr.Dataset:
     if section.features:
         with suppress(NotRecorded):
             data = with_features(request, data)
-            if section.pixels and not scales.SCALES[request.scale].only_read:  # recorded results need no images
+            if section.pixels and not scales.SCALES[request.scale].only_read:  # which are read where no images are
                 data = with_pixels(data, scenes(request.specs, request.evaluations[0]))
     if section.calibrated:
         data = data.assign(late_settings(history(request.specs)))

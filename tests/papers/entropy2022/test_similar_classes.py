@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from classwise import runs
 from classwise.core.datasets import class_names
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similar_classes
 from classwise.papers.judging import Bootstrap
+from classwise.runs import judge
 from classwise.runs.record import queue
 from classwise.stats import features
 
@@ -115,10 +117,16 @@ def test_similarity_predicts_errors_that_follow_it():
     assert list(correlated.predictor.values) == list(similar_classes.PREDICTORS)
     assert float(correlated[0]) > 0.99 > float(correlated[1])
     recorded = some.sel(source=[similar_classes.FEATURES])
-    left = [name for name in similar_classes.PREDICTORS if name != "cosine of mean images"]
+    left = [name for name in similar_classes.PREDICTORS if name != similar_classes.MEAN_IMAGES]
     assert list(similar_classes.correlated(recorded).predictor.values) == left
     with pytest.raises(MeasurementError, match="pixels of these images are not recorded"):
         similar_classes.more_than_pixels(recorded, "pgd-20")
+
+
+def test_recorded_results_are_judged_without_images(monkeypatch):
+    monkeypatch.setattr(judge, "scenes", lambda *given: pytest.fail("images are read"))
+    _, inputs = runs.page(similar_classes.NAME, "laptop")
+    assert list(inputs["pgd-at"].source.values) == [similar_classes.FEATURES]
 
 
 def test_the_pairs_of_the_first_seed_are_in_the_queue_of_scale_laptop():

@@ -118,7 +118,7 @@ def _count(sums: xr.Dataset) -> xr.DataArray:
 def alike(statistics: xr.Dataset, source: str = FEATURES) -> xr.DataArray:
     """Return the cosine between the mean of the victim and that of each partner, along partner; the mean over seeds."""
     if source not in statistics.source.values:
-        raise MeasurementError(f"{source} of these images are not recorded")
+        raise MeasurementError(f"{source} of these images are not recorded, but known at scale quick")
     some = statistics.isel(defence=0, drop=True, missing_dims="ignore")
     row = features.similarity(some.sel(source=source, drop=True)).sel(label=victim(statistics), drop=True)
     return row.rename(other="partner").sel(partner=partners(statistics)).mean("seed")
@@ -225,10 +225,10 @@ def constant_answers(statistics: xr.Dataset) -> xr.DataArray:
     return (100 * answers.max("predicted") > CONSTANT * number).where(number > 0)
 
 
-_MEAN_IMAGES = "cosine of mean images"
+MEAN_IMAGES = "cosine of mean images"  # unknown of recorded results
 PREDICTORS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
     "cosine of mean features, standard training": alike,
-    _MEAN_IMAGES: partial(alike, source=PIXELS),
+    MEAN_IMAGES: partial(alike, source=PIXELS),
     "confusion by standard training, attacked": partial(confused, network=STANDARD),
     "confusion by pgd-at, attacked": partial(confused, network=ROBUST),
 }
@@ -236,7 +236,6 @@ PREDICTORS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
 
 def correlated(statistics: xr.Dataset, attack: str = "pgd-20") -> xr.DataArray:
     """Return the correlation of each of PREDICTORS that is known with the errors of pairs under an attack, along predictor."""
-    error, known = errors(statistics, attack), dict(PREDICTORS)
-    if PIXELS not in statistics.source.values:  # recorded results are read where no images are
-        del known[_MEAN_IMAGES]
+    error, pixels = errors(statistics, attack), PIXELS in statistics.source.values
+    known = {name: how for name, how in PREDICTORS.items() if pixels or name != MEAN_IMAGES}
     return along("predictor", known, lambda how: xr.corr(how(statistics), error, "partner"))

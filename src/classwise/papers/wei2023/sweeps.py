@@ -1,4 +1,4 @@
-"""Networks of Wei et al. 2023 that differ in one setting of their training alone, for sections 3 and 5.3."""
+"""Networks of Wei et al. 2023 that differ in one setting of their training, for sections 3 and 5.3."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def by_radius(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
 
 
 def _trained(swept: xr.Dataset) -> xr.Dataset:
-    """Return the networks of one radius: a scale may attack with more steps at larger radii, along attack_steps."""
+    """Return the networks of one radius, against the number of steps that a scale gives it, along attack_steps."""
     if "attack_steps" not in swept.dims:
         return swept
     present = (swept.truth >= 0).any([dim for dim in swept.truth.dims if dim != "attack_steps"])
