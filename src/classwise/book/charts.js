@@ -109,8 +109,8 @@
     const labels = [...svg.querySelectorAll(".role-legend-label text")].map((one) => one.getBoundingClientRect().width);
     const columns = Math.max(1, Math.min(fit.columns, Math.floor(fit.width / (Math.max(0, ...labels) + 30))));
     if (columns < fit.columns) return {...fit, columns};
-    // A legend begins at the plot, not at the edge.
-    const legends = [...svg.querySelectorAll(".role-legend")].map((one) => one.getBoundingClientRect().right);
+    // A legend begins at the plot, not at the edge, and the drawing has a margin of five pixels.
+    const legends = [...svg.querySelectorAll(".role-legend")].map((one) => one.getBoundingClientRect().right + 5);
     const beyond = Math.max(0, ...legends) > place.getBoundingClientRect().left + place.clientWidth;
     if (slack < 0 && beyond && fit.columns > 1) return {...fit, columns: fit.columns - 1};
     // Where a narrower plot is of no use, its words are too long.
