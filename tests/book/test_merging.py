@@ -103,7 +103,7 @@ def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):
     merging.note_missing(executed[RECORDED], "page", RECORDED, complete=False)
     cells = [cell for cell in nbformat.read(executed[RECORDED], as_version=4).cells if cell.cell_type == "code"]
     assert "Not shown: no b." in html(cells[-2])
-    assert "Not shown: a result that it needs is missing." in html(cells[-1])
+    assert "Not shown: not all runs that this cell shows are recorded." in html(cells[-1])
     assert all(output.output_type != "error" for cell in cells for output in cell.outputs)
     assert text(cells[3]) == ["1 of laptop\n"]
 
@@ -117,8 +117,9 @@ MISSING = ("NotRecorded", "no run")
         ([MISSING], False, None),
         ([MISSING, ("NameError", "name 'result' is not defined")], False, None),
         ([("KeyError", "\"not all values found in index 'defence'\""), ("MeasurementError", "no seeds")], False, None),
-        ([MISSING, ("NameError", "name 'gain' is not defined")], True, None),
-        ([("KeyError", "\"not all values found in index 'defence'\""), MISSING], True, 0),
+        ([MISSING], True, 0),
+        ([("NoAverage", "no two methods"), ("NameError", "name 'gain' is not defined")], True, None),
+        ([MISSING, ("NoAverage", "no two methods")], True, 0),
         ([MISSING, ("KeyError", "'b'")], False, 1),
         ([MISSING, ("ZeroDivisionError", "division by zero")], False, 1),
         ([("NameError", "name 'result' is not defined"), MISSING], False, 0),

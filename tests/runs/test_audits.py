@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from contextlib import contextmanager
@@ -425,7 +426,9 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     other = changed(network, tmp_path / "other.safetensors", lambda state: state["head.weight"].mul_(0.5))
     words |= {"--limit": 50, "--classes": "8,3", "--out": out, "--against": other, "--fail-below": "1"}
     assert command(monkeypatch, "audit", *(word for pair in words.items() for word in pair)) == 3
-    page = Path(capsys.readouterr().out.strip())
+    said = capsys.readouterr()
+    page, heard = Path(said.out.strip()), " ".join(said.err.split())
+    assert re.search(r"the worst class, \d, withstands the attacks on [\d.]+ % of its images, less than 100 %", heard)
     assert page.parent.parent == out
     assert page.name == "report.html"
     assert len(list(page.parent.glob("outcomes/*.nc"))) == 10

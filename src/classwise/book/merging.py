@@ -10,7 +10,7 @@ from classwise.book import figures
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
 from classwise.core.errors import UNSELECTED, NotRecorded
-from classwise.papers.claims import MeasurementError
+from classwise.papers.claims import MeasurementError, NoAverage
 from classwise.papers.scales import dataset_of, title_of
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _FEW = 2
 # Cells that papermill adds: the parameters that were given, and where a cell raised.
 _GIVEN, _RAISED = "injected-parameters", "papermill-error-cell-tag"
-# Errors that say that results are missing.
-_LACKING = {NotRecorded.__name__, MeasurementError.__name__}
+# Errors that say that results are missing; so does the KeyError of `sel` of xarray.
+_LACKING = {NotRecorded.__name__, MeasurementError.__name__, NoAverage.__name__}
 
 
 def _read(path: Path, *added: str) -> "NotebookNode":
@@ -44,8 +44,8 @@ def _write(node: "NotebookNode", path: Path, head: str = "") -> None:
 def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *, complete: bool) -> None:
     """Write to `computed` the outputs of both executions of the notebook `name`; `complete` as in `check`, which may raise.
 
-    scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because a result is
-    missing, shows the outputs of the other scale under both, and a line below the switch says what such parts are. If no chart
+    scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because not all of its runs are
+    there, shows the outputs of the other scale under both, and a line below the switch says what such parts are. If no chart
     could be drawn at the recorded scale, the notebook shows the other one alone and says so. If only the first chart or a cell
     above it failed, such as the finding, or that chart has at most two values, the page opens with the other one.
     """
@@ -80,7 +80,7 @@ def note_missing(notebook: Path, name: str, scale: str, *, complete: bool) -> No
     node = _read(notebook, _RAISED)
     check(node.cells, name, scale, complete=complete)
     for _, error in list(_errors(node.cells)):
-        reason = error.evalue if error.ename in _LACKING else "a result that it needs is missing"
+        reason = error.evalue if error.ename in _LACKING else "not all runs that this cell shows are recorded"
         error.clear()
         error.update(shown(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>'))
     _write(node, notebook)
@@ -103,15 +103,16 @@ def _errors(cells: Sequence["NotebookNode"]) -> Iterator[tuple[int, "NotebookNod
 
 
 def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: bool) -> None:
-    """Raise NotebookFailed if a cell failed for another reason than a missing result.
+    """Raise NotebookFailed if a cell failed for another reason than a missing result, or, if all are recorded, for any.
 
-    NotRecorded or a MeasurementError says that a result is missing, and, unless all runs are recorded (`complete`), so does a
-    selection of networks or attacks that are not there; behind such a cell, a name may be undefined.
+    A result is missing where NotRecorded or a MeasurementError says so, or a selection of networks or attacks that are not there;
+    behind such a cell, also where a name is not defined.
     """
     lacking = set(_LACKING)
     for number, error in _errors(cells):
-        unselected = not complete and error.ename == "KeyError" and UNSELECTED.search(error.evalue)
-        if error.ename not in lacking and not unselected:
+        complete = complete and error.ename != NoAverage.__name__
+        lacks = error.ename in lacking or (error.ename == "KeyError" and UNSELECTED.search(error.evalue))
+        if complete or not lacks:
             raise NotebookFailed(f"{name} failed at scale {scale} in cell {number}: {error.ename}: {error.evalue}")
         lacking.add("NameError")
 

@@ -32,6 +32,10 @@ class MeasurementError(UserError):
         self.lacking = lacking
 
 
+class NoAverage(MeasurementError):
+    """All runs may be recorded, but the gate of an average of the weights let no epoch enter (FAWA, Wei et al. 2023, 4.3)."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence of a paper, the measure that tests it, and the range in which it holds.

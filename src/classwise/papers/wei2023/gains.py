@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from scipy import special
 
-from classwise.papers.claims import MeasurementError
+from classwise.papers.claims import NoAverage
 from classwise.papers.terms import least
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap, metrics
@@ -79,7 +79,7 @@ def _of_pairs(values: xr.DataArray, pairs: Pairs) -> list[xr.DataArray]:
     kept = [pair for pair in pairs if set(values.defence.values).issuperset(pair)]
     if not kept:
         names = ", ".join(map(" over ".join, pairs))
-        raise MeasurementError(f"no two methods that are compared are recorded, or FAWA let no epoch enter: {names}")
+        raise NoAverage(f"no two methods that are compared are recorded, or FAWA let no epoch enter: {names}")
     parts = [values.sel(defence=list(names)).rename(defence="comparison") for names in zip(*kept, strict=True)]
     return [part.assign_coords(comparison=[" over ".join(pair) for pair in kept]) for part in parts]
 
