@@ -65,3 +65,14 @@ def test_a_finding_is_a_verdict_that_shows_an_effect_or_says_that_none_is_clear(
         say.judged([replace(holds, verdict="not tested", reason="it has no such classes")], "c", "{value}")
     with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):
         say.judged([holds], "d", "{value}")
+
+
+def test_a_sample_has_as_many_runs_as_each_defence():
+    truth = np.zeros((2, 2, 5), dtype="i2")
+    outcomes = xr.Dataset({"truth": (("defence", "seed", "image"), truth)}, {"defence": ["standard", "pgd-at"], "seed": [0, 1]})
+    assert say.sample(outcomes) == "2 runs of each defence. 5 test images."
+    fewer = outcomes.copy(deep=True)
+    fewer.truth[1, 1] = -1
+    assert say.sample(fewer) == "1 to 2 runs of each defence: the intervals do not cover other trainings. 5 test images."
+    assert say.sample(fewer.sel(defence=["pgd-at"])).startswith("One run of pgd-at: the intervals")
+    assert say.sample(outcomes.sel(seed=0, drop=True)).startswith("One run of each defence: the intervals")

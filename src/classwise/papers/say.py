@@ -107,10 +107,13 @@ def sample(outcomes: xr.Dataset) -> str:
 
     Outcomes with the attribute `runs` are of trainings that are taken as given.
     """
-    present = bootstrap.evaluated(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]))
-    images, runs = int(present.any("seed").sum()), int(outcomes.attrs.get("runs", present.any("image").sum()))
+    outcomes = outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0])
+    images, present = int(bootstrap.evaluated(outcomes).any("seed").sum()), outcomes.truth >= 0
+    each = present.any([dim for dim in present.dims if dim not in ("seed", "defence")]).sum("seed")
+    least, most = (int(outcomes.attrs.get("runs", end)) for end in (each.where(each > 0, each.max()).min(), each.max()))
     names = [str(name) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []
     of = f"of {escaped(names[0])}" if len(names) == 1 else "of each defence"
-    number = f"{'One run' if runs == 1 else f'{runs} runs'} {'of each setting' if 'setting' in outcomes.dims else of}"
-    fixed = ": the intervals do not cover other trainings" if runs == 1 or "runs" in outcomes.attrs else ""
+    runs = f"{most} runs" if least == most > 1 else f"{least} to {most} runs" if most > 1 else "One run"
+    number = f"{runs} {'of each setting' if 'setting' in outcomes.dims else of}"
+    fixed = ": the intervals do not cover other trainings" if least == 1 or "runs" in outcomes.attrs else ""
     return f"{number}{fixed}. {counted(images, 'test image')}."
