@@ -233,7 +233,8 @@ def audit_network(
     audit = runs.audit(weights, dataset=dataset, **given)
     other = None if against is None else runs.audit(against, dataset=dataset, **given)
     for one in (audit, *filter(None, [other])):
-        console.print(f"auditing {one.weights}", markup=False, soft_wrap=True)
+        if other:
+            console.print(f"auditing {one.weights}", markup=False, soft_wrap=True)
         audits.carry_out(one, console)
     console.print("writing the report")
     given |= {"weights": audit.weights, "dataset": images.absolute(dataset), "against": other and other.weights}
