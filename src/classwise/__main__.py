@@ -232,19 +232,18 @@ def audit_network(
     given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
     audit = runs.audit(weights, dataset=dataset, **given)
     other = None if against is None else runs.audit(against, dataset=dataset, **given)
-    for one in (audit, *filter(None, [other])):
-        if other:
-            console.print(f"auditing {one.weights}", markup=False, soft_wrap=True)
-        audits.carry_out(one, console)
+    audits.carry_out(audit, console)
+    if other:
+        console.print(f"the other network: {other.weights}", markup=False, soft_wrap=True)
+        audits.carry_out(other, console)
     console.print("writing the report")
     given |= {"weights": audit.weights, "dataset": images.absolute(dataset), "against": other and other.weights}
     page, numbers = write_report(audit, other, given)
     print(page)
-    worst, rate = numbers["worst class"], numbers["robust"]["worst"]["value"]
-    failed = fail_below is not None and rate < 100 * fail_below - 1e-3  # it is rounded
-    below = f", less than {100 * fail_below:g} %" if fail_below is not None and failed else ""
+    worst, rate, least = numbers["worst class"], numbers["robust"]["worst"]["value"], 100 * (fail_below or 0)
+    below = f", less than {least:g} %" if rate < least - 1e-3 else ""  # the rate is rounded
     console.print(f"the worst class, {worst}, withstands the attacks on {rate:.1f} % of its images{below}", markup=False)
-    return 3 if failed else 0
+    return 3 if below else 0
 
 
 @app.command("record")

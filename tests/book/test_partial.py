@@ -7,12 +7,10 @@ import shutil
 import mocks
 import nbformat
 import pytest
-import torch
 
 from classwise import images
-from classwise.book import merging, notebooks
+from classwise.book import build, merging, notebooks
 from classwise.book.notebooks import NotebookFailed
-from classwise.core.datasets import class_names
 from classwise.core.paths import checkout
 from classwise.papers import registry
 from classwise.papers.sections import CLEAN_AND_PGD
@@ -43,19 +41,14 @@ def scattered(request):
             yield spec, part.evaluations_of(spec)
 
 
-def pretended(dataset, split, seed=0, device="cpu"):
-    """Return images of noise, as many as the recorded outcomes have."""
-    names, channels = class_names(dataset), 1 if dataset == "mnist" else 3
-    side, count = 28 if dataset.startswith("mnist") else 32, PER_CLASS * len(names)
-    pixels = torch.randint(0, 256, (count, channels, side, side), dtype=torch.uint8)
-    labels = torch.arange(len(names)).repeat_interleave(PER_CLASS)
-    return images.Images(pixels, labels, torch.arange(count), tuple(names))
+def refused(dataset, *given, **named):
+    pytest.fail(f"the images of {dataset} are read")
 
 
 @pytest.fixture
 def recorded(data, monkeypatch):
-    """Return a function that records runs with their evaluations, and makes their images."""
-    monkeypatch.setattr(images, "load", pretended)
+    """Return a function that records runs with their evaluations; their images are not there."""
+    monkeypatch.setattr(images, "load", refused)
     shutil.copytree(checkout() / "data" / "recorded" / "convergence", data / "recorded" / "convergence")
 
     def record(pairs):
@@ -104,6 +97,23 @@ def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name,
         lost |= {
             one.id for one in ast.walk(ast.parse(cell.source)) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
         }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "complete"),
+    [
+        ("tian2021/6-2-background", True),  # which shows images, as the next
+        ("wei2023/5-2-robustness-and-fairness", True),
+        ("benz2020/3-1-over-training", False),  # this scale evaluates no epochs
+    ],
+)
+def test_a_page_that_is_complete_has_no_failed_cell(recorded, name, complete):
+    request = registry.request(name, SCALE)
+    recorded(request.pairs)
+    assert recorded_part(request).pairs == request.pairs
+    assert build._is_complete(name, SCALE) == complete
+    merging.check(cells_of(name), name, SCALE, complete=complete)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -200,15 +200,15 @@ def _stored_parts(section: Section, request: Request) -> dict[str, tuple[Section
 def _measured(section: Section, request: Request) -> xr.Dataset:
     """Return the outcomes of a section or part without its own parts, with the features, whiteness and settings it needs."""
     request = replace(request, parts={})
-    data = outcomes(request)
+    data, seen = outcomes(request), not scales.SCALES[request.scale].only_read  # recorded results are read where no images are
     if section.features:
         with suppress(NotRecorded):
             data = with_features(request, data)
-            if section.pixels and not scales.SCALES[request.scale].only_read:  # which are read where no images are
+            if section.pixels and seen:
                 data = with_pixels(data, scenes(request.specs, request.evaluations[0]))
     if section.calibrated:
         data = data.assign(late_settings(history(request.specs)))
-    if not section.whiteness:
+    if not (section.whiteness and seen):
         return data
     around = [scenes(spec, request.evaluations[0].resolved_for(spec), behind=True).whiteness for spec in request.specs]
     return data.assign(white=xr.concat(around, "image").drop_duplicates("image").reindex(image=data.image))
