@@ -126,13 +126,12 @@ def _is_made(mark: Path, digest: str) -> bool:
 
 
 def _is_complete(name: str, scale: str) -> bool:
-    """Return whether a scale has all parts of a section, and all runs are stored; True for a page that is no section."""
+    """Return whether all runs of a section are stored at a scale; True for a page that is no section."""
     if name not in registry.SECTIONS:
         return True
     request = registry.request(name, scale)
-    stored, parts = recorded_part(request), ["", *(part for part, some in request.parts.items() if some.pairs)]
-    arranged = all(set(how.needs) <= set(parts) for how in registry.SECTIONS[name].arrange.values())
-    return arranged and len(stored.pairs) == len(request.pairs) and not stored.incomplete
+    stored = recorded_part(request)
+    return len(stored.pairs) == len(request.pairs) and not stored.incomplete
 
 
 def _execute(name: str, scale: str) -> float:

@@ -39,17 +39,13 @@ _LONGER = Evaluation(attack="pgd-40@tian2021-mnist").grid(step=(0.01, 0.0125, 0.
 
 
 def _treated(plain: xr.Dataset, adjusted: xr.Dataset) -> xr.Dataset:
-    """Return outcomes along `treatment`, with how white each image is around: NaN where nothing is behind its object.
-
-    Recorded outcomes, which are judged without their images, do not have it.
-    """
+    """Return outcomes along `treatment`, with how white each image is around: NaN where nothing is behind its object."""
     kinds = {"as they are": plain.sel(transform="none"), "white": plain.sel(transform="white-background")}
     kinds["both"] = adjusted.sel(transform="white-background")
     flat = {name: some.drop_vars("transform").squeeze(set(some.dims) & {"betas"}, drop=True) for name, some in kinds.items()}
     combined = combine.combine("treatment", flat)
-    if "white" in plain:
-        combined = combined.assign(white=plain.white.reindex(image=combined.image))
-    return mark_pair(combined)
+    white = {"white": plain.white.reindex(image=combined.image)} if "white" in plain else {}  # not known where only read
+    return mark_pair(combined.assign(white))
 
 
 def _trained_on_colours(plain: xr.Dataset, standard: xr.Dataset) -> xr.Dataset:
