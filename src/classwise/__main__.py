@@ -6,7 +6,6 @@ needs neither torch nor the packages of the book does not wait for them.
 
 import contextlib
 import json
-import math
 import os
 import re
 import sys
@@ -195,7 +194,7 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
 
 @app.command("audit")
 def audit_network(
-    weights: Annotated[str, typer.Option(help="A .safetensors file, a state dict in .pt, or the defence of a stored run.")],
+    weights: Annotated[str, typer.Option(help="A .safetensors file, a state dict in .pt, or a defence, such as trades.")],
     model: Annotated[str, typer.Option(help="A model of this package, such as resnet18, or your my_module:function.")],
     dataset: Annotated[str, typer.Option(help="The dataset whose test images are evaluated: cifar10, folder:PATH ...")],
     eps: Annotated[str, typer.Option(help="Radius of the attack, for pixels from 0 to 1: 8/255.")],
@@ -210,21 +209,22 @@ def audit_network(
     batch: Annotated[int | None, typer.Option(help="Number of images at once; more on a GPU.", min=1)] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read as images.")] = False,
     against: Annotated[str | None, typer.Option(help="Other weights, compared image by image.")] = None,
-    fail_below: Annotated[float | None, typer.Option(help="Exit with 3 if the worst class is below: 0.2.", min=0, max=1)] = None,
+    fail_below: Annotated[float | None, typer.Option(help="Exit with 3 if the worst class is below this share: 0.2.")] = None,
 ) -> int:
     """Audit a trained network class by class: a report in HTML and JSON, and its results in the same folder."""
     for option, name in {"--weights": weights, "--against": against}.items():
         if name is not None and (_path(option, name) / "report.json").exists():
             raise UserError(f"{option} {name} is the folder of an audit; name the weights of a network")
-    if fail_below is not None and math.isnan(fail_below):
-        raise UserError("--fail-below is nan; write a share of the images such as 0.2")
+    if fail_below is not None and not 0 <= fail_below <= 1:
+        share = f"{fail_below / 100:g}" if 1 < fail_below <= 100 else "0.2"
+        raise UserError(f"--fail-below is {fail_below:g}, and must be a share of the images from 0 to 1; did you mean {share}?")
     place = None if out is None else _path("--out", out).resolve()
     critical = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     if critical == []:
         raise UserError("--classes is empty; name some, such as cat,dog, or leave it out")
     _check_data_folder() if place is None else paths.check_folder(place, "--out")
     from classwise import images, runs  # torch
-    from classwise.book.audits import write_report
+    from classwise.book.audits import conclusion, write_report
     from classwise.runs import audits
 
     given: dict[str, Any] = {"model": model, "eps": eps, "attack": attack, "norm": norm, "limit": limit, "width": width}
@@ -238,12 +238,10 @@ def audit_network(
         audits.carry_out(other, console)
     console.print("writing the report")
     given |= {"weights": audit.weights, "dataset": images.absolute(dataset), "against": other and other.weights}
-    page, numbers = write_report(audit, other, given)
+    page, numbers = write_report(audit, other, given, fail_below)
     print(page)
-    worst, rate, least = numbers["worst class"], numbers["robust"]["worst"]["value"], 100 * (fail_below or 0)
-    below = f", less than {least:g} %" if rate < least - 1e-3 else ""  # the rate is rounded
-    print(f"the worst class, {worst}, withstands the attacks on {rate:.1f} % of its images{below}", file=sys.stderr)
-    return 3 if below else 0
+    print(*conclusion(numbers), sep="\n", file=sys.stderr)
+    return 0 if numbers.get("fail_below", {"passed": True})["passed"] else 3
 
 
 @app.command("record")

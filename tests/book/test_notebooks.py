@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import ModuleType
 
 import nbformat
 import papermill
+import psutil
 import pytest
 import yaml
 
@@ -249,6 +251,24 @@ def test_kernels_have_the_folder_and_the_environment_of_the_caller_and_share_not
         answers.append(ast.literal_eval(nbformat.read(target, as_version=4).cells[0].outputs[0].data["text/plain"]))
     assert [answer[:3] for answer in answers] == [[None, str(checkout()), "yes"]] * 2
     assert answers[0][3] != answers[1][3]
+
+
+def test_no_kernel_outlives_the_process_that_started_it(written, tmp_path):
+    ids = tmp_path / "ids"
+    source = written(
+        f"import os, time\nprint(os.getppid(), os.getpid(), file=open({str(ids)!r}, 'w'), flush=True)\ntime.sleep(600)"
+    )
+    given = ", ".join(f"Path({str(path)!r})" for path in (source, tmp_path / "out.ipynb"))
+    code = f"from pathlib import Path; from classwise.book import notebooks; notebooks.execute({given}, {{}}, Path())"
+    begun = subprocess.Popen([sys.executable, "-c", code])
+    while not (ids.exists() and ids.read_text().endswith("\n")):
+        assert begun.poll() is None
+        time.sleep(0.2)
+    forked = [psutil.Process(int(number)) for number in ids.read_text().split()]
+    begun.kill()
+    begun.wait()
+    psutil.wait_procs(forked, timeout=60)
+    assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in forked)
 
 
 def test_a_kernel_computes_with_several_workers(written, tmp_path, data):

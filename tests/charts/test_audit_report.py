@@ -109,11 +109,13 @@ def test_the_worst_class_of_one_half_is_measured_on_the_other():
 def test_two_networks_are_compared_image_by_image():
     first = audited([True, False, True, True, True, True, True, True])
     second = audited([True, True, False, False, True, True, True, True])
-    table = audit_report.compared(audit_report.matched(first, second), ("one", "two"))
-    assert table.loc["a"].tolist() == ["75.0", "50.0", "25.0 [-47.3, 80.6]", 2, 1]
+    text, table = audit_report.compared(audit_report.matched(first, second), ("one", "two"))
+    assert table.loc["a"].tolist() == ["75.0", "50.0", "+25.0 [-47.3, +80.6]", 2, 1]
+    assert "in the worst case: +12.5 [" in text
+    assert "the worst class is a (75.0 %), there a (50.0 %). Classes whose 95 % interval excludes 0: none." in text
     assert table.loc["all images"].tolist()[3:] == [2, 1]
     assert table.loc["b"].tolist()[:2] == ["100.0", "100.0"]
-    alike = audit_report.compared(audit_report.matched(first, first), ("one", "one"))
+    _, alike = audit_report.compared(audit_report.matched(first, first), ("one", "one"))
     assert list(alike.columns[:2]) == ["one (first), %", "one (second), %"]
     with pytest.raises(UserError, match="the two audits are of other images"):
         audit_report.matched(first, second.assign_coords(image=second.image + 1))

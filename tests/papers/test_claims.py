@@ -291,7 +291,7 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        (claim(defences=("a", "c|d", "e"), attacks=("cw",)), "no results on digits for c or d, nor for e, nor under cw"),
+        (claim(defences=("a", "c|d", "e"), attacks=("cw",)), "no results on digits for c or d, nor for e (not kept), nor under cw"),
         (
             claim(attacks=("pgd-20",), dims=("inverse",), grid={"inverse": ("2", "5")}),
             "no results on digits under pgd-20 at 1/T = 2, 5",
@@ -299,7 +299,8 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
     ],
 )
 def test_a_reader_is_told_in_words_what_is_missing(asked, reason):
-    assert decide(outcomes(TWO, images=5), asked, strict=False)[0].reason == reason
+    given = outcomes(TWO, images=5).assign_attrs(lost={"e": "not kept"})
+    assert decide(given, asked, strict=False)[0].reason == reason
 
 
 @pytest.mark.parametrize("lost", [{"inverse": "5"}, {"defence": "b", "inverse": "5"}])

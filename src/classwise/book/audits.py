@@ -19,26 +19,47 @@ from classwise.runs.audits import REPORT
 from classwise.stats import bootstrap, masking, metrics
 
 
-def write_report(audit: Audit, against: Audit | None, parameters: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
-    """Write report.ipynb, report.html and report.json in the folder of an audit; return the HTML page and the numbers.
+def write_report(
+    audit: Audit, against: Audit | None, parameters: Mapping[str, Any], limit: float | None = None
+) -> tuple[Path, dict[str, Any]]:
+    """Write the report of an audit as a notebook, a page and JSON in its folder; return the page and the numbers.
 
-    against: another audit on the same images. parameters: of the notebook.
+    against: another audit on the same images; the report is then against-ID, next to report.json. parameters: of the notebook.
+    limit: the share of the images of the worst class, 0 to 1, below which the audit fails.
     """
     folder = store.run_folder(audit)
-    target, page = folder / "report.ipynb", folder / "report.html"
+    page = folder / f"{'report' if against is None else f'against-{against.id}'}.html"
+    target = page.with_suffix(".ipynb")
     # The report is made in another folder.
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
     notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
-    content = numbers(audit, against)
-    write(folder / REPORT, f"{json.dumps(content, indent=1)}\n".encode())
+    report = numbers(audit)
+    if limit is not None:
+        least = round(100 * limit, 9)
+        report["fail_below"] = {"limit": least, "passed": round(report["worst_class"]["accuracy"], 9) >= least}
+    content = report if against is None else report | {"against": comparison(audit, against)}
+    for place, data in {folder / REPORT: report, page.with_suffix(".json"): content}.items():
+        write(place, f"{json.dumps(data, indent=1)}\n".encode())
     return page, content
 
 
-def numbers(audit: Audit, against: Audit | None = None) -> dict[str, Any]:
+def conclusion(content: Mapping[str, Any]) -> list[str]:
+    """Return what `numbers`, with a comparison and a limit, come to, each in a sentence."""
+    worst, limit, against, lines = content["worst_class"], content.get("fail_below"), content.get("against"), []
+    if against:
+        low, value, high = (f"{against['all_images']['difference'][end]:+.1f}" for end in ("low", "value", "high"))
+        lines.append(f"against {against['network']}: {value} points of all images (95 %: {low} to {high})")
+    less = f", less than {limit['limit']:g} %" if limit and not limit["passed"] else ""
+    rate = f"{worst['accuracy']:.4g} %"  # 19.98 is less than 20
+    return [*lines, f"the worst class, {worst['name']}, withstands the attacks on {rate} of its images{less}"]
+
+
+def numbers(audit: Audit) -> dict[str, Any]:
     """Return what the report of an audit says, for programs: plain lists and numbers, None where one is unknown or infinite.
 
     "audit" holds the sha256 of the weights and the digest of the images, the names of "evaluations" those of the attacks with all
-    their settings. Accuracies are in percent, those of "robust" and of "worst case" under all attacks together.
+    their settings. Accuracies are in percent, those of "robust" and of "worst case" under all attacks together; radii are of
+    pixels from 0 to 1.
     """
     outcomes, curve = (runs.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
     checks, results = runs.audit_checks(audit), runs.audited(audit)
@@ -46,26 +67,29 @@ def numbers(audit: Audit, against: Audit | None = None) -> dict[str, Any]:
     worst, draws = count.sel(attack=masking.WORST, drop=True), audit_report.bootstrap_draws(count)
     steps = class_explorer.radius_counts(outcomes, masking.curve_with_worst_case(curve, results, audit.eps))
     held_out = dict(zip(("correct", "images"), audit_report.held_out_worst(results), strict=True))
-    of_classes = audit_report.class_numbers(audit, count, steps)
-    content: dict[str, Any] = {
+    rates = metrics.accuracy(worst)
+    return {
         "audit": json.loads(audit.json()) | {"reach": audit.reach},
         "id": audit.id,
         "classwise": classwise.__version__,
         "commit": store.commit(),
         "created": outcomes.attrs.get("created", ""),
         "evaluations": [one.name for one in dict.fromkeys([*audit.evaluations, *audit.curve])],
+        "units": {"accuracy, share, difference": "percent", "radius": "pixels from 0 to 1"},
         "robust": {
             name: _plain(bootstrap.bootstrap(worst, metrics.METRICS[name], draws=draws)) for name in audit_report.MEASURES
         },
-        "worst class": str(metrics.accuracy(worst).idxmin("label").item()),
-        "worst class of one half on the other": held_out,
+        "worst_class": {"name": str(rates.idxmin("label").item()), "accuracy": float(rates.min()), "held_out": held_out},
         "warnings": masking.warnings(outcomes, curve, audit.eps, checks),
-        "classes": _by_label(of_classes),
+        "classes": _by_label(audit_report.class_numbers(audit, count, steps)),
     }
-    if against is not None:
-        pairs = audit_report.matched(results, runs.audited(against))
-        content["against"] = {"network": against.network, "id": against.id, "sha256": against.sha256, "classes": _by_label(pairs)}
-    return content
+
+
+def comparison(audit: Audit, against: Audit) -> dict[str, Any]:
+    """Return `audit_report.matched` of two audits on the same images as plain numbers, accuracies and differences in percent."""
+    pairs = _by_label(audit_report.matched(runs.audited(audit), runs.audited(against)))
+    everything = pairs.pop(audit_report.ALL)
+    return {"network": against.network, "id": against.id, "sha256": against.sha256, "all_images": everything, "classes": pairs}
 
 
 def _by_label(data: xr.Dataset) -> dict[str, Any]:

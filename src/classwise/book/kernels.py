@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from multiprocessing import current_process, get_context
+from multiprocessing import current_process, forkserver, get_context
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
@@ -19,14 +19,16 @@ IMPORTED = [
 def _serve(arguments: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
     """Be a kernel, in a process of its own."""
     os.setsid()
+    # The process that forks ends when all its clients have, and this kernel when that one has: it must not count as a client.
+    os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
     current_process().daemon = False  # else it could start no workers
     os.environ.clear()
-    # The kernel ends when its parent does, which is the process that it was forked from.
-    os.environ.update({**environment, "JPY_PARENT_PID": str(os.getppid())})
+    os.environ.update(environment)
     os.chdir(folder)
     from ipykernel.kernelapp import IPKernelApp
 
-    IPKernelApp.launch_instance(list(arguments))
+    # The kernel ends when its parent does, which is the process that it was forked from.
+    IPKernelApp.launch_instance([*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])
 
 
 class _Kernel(ForkServerProcess):

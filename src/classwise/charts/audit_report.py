@@ -31,6 +31,8 @@ _NORMS = {
 _ENOUGH = 20
 # As many classes fit a chart.
 MOST = 20
+# All classes together, where they stand next to each class.
+ALL = "all images"
 # What says how uneven a network is, by its name in `metrics.METRICS`.
 MEASURES = ("overall", "worst", "worst_k", "mcd", "gini", "cv", "cv_unbiased")
 
@@ -285,7 +287,7 @@ def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     if not worst[0].truth.equals(worst[1].truth):
         raise UserError("the two audits are of other images; give both the same dataset, --limit and --seed")
     (first, second), truth = (~one.flipped for one in worst), worst[0].truth
-    labels = ["all images", *names_of(results, "predicted")]
+    labels = [ALL, *names_of(results, "predicted")]
     members = xr.concat([truth >= 0, *(truth == place for place in range(len(labels) - 1))], "label").assign_coords(label=labels)
     total = members.sum("image")
     alone = [(one & members).sum("image") for one in (first & ~second, second & ~first)]
@@ -295,20 +297,30 @@ def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     return xr.Dataset({**numbers, "difference": intervals.matched_difference(alone[0], alone[1], total)})
 
 
-def compared(pairs: xr.Dataset, names: tuple[str, str]) -> pd.DataFrame:
-    """Return `matched` as a table, with the names of both networks."""
+def compared(pairs: xr.Dataset, names: tuple[str, str]) -> tuple[str, pd.DataFrame]:
+    """Return `matched` as a sentence and as a table, with the names of both networks."""
     one, other = names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
     rows = {
         str(label): {
             f"{one}, %": f"{float(row.first):.1f}",
             f"{other}, %": f"{float(row.second):.1f}",
-            "difference, points [95 %]": _bounds(row.difference, ".1f"),
+            "difference, points [95 %]": _bounds(row.difference, "+.1f"),
             f"only {one}": int(row.only_first),
             f"only {other}": int(row.only_second),
         }
         for label, row in ((label, pairs.sel(label=label)) for label in pairs.label.values)
     }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("class")
+    classes = pairs.sel(label=pairs.label != ALL)
+    worst = [rates.isel(label=int(rates.argmin("label"))) for rates in (classes.first, classes.second)]
+    apart = classes.label[(classes.difference.sel(bound="low") > 0) | (classes.difference.sel(bound="high") < 0)].values
+    changed = ", ".join(f"{escaped(label)} {_bounds(classes.difference.sel(label=label), '+.1f')}" for label in apart) or "none"
+    weakest = [f"{escaped(one.label.item())} ({float(one):.1f} %)" for one in worst]
+    text = (
+        f"**Compared with {escaped(other)}**, image by image, in the worst case: "
+        f"{_bounds(pairs.difference.sel(label=ALL), '+.1f')} points of all images; the worst class is {weakest[0]}, "
+        f"there {weakest[1]}. Classes whose 95 % interval excludes 0: {changed}."
+    )
+    return text, pd.DataFrame.from_dict(rows, orient="index").rename_axis("class")
 
 
 def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:

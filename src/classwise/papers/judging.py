@@ -154,7 +154,7 @@ def _either(outcomes: xr.Dataset, dim: str, preferred: str, other: str) -> xr.Da
 
 def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes that a claim needs, on the images that all its runs and attacks were evaluated on."""
-    part, messages, lacking = outcomes, [], []
+    part, messages, lacking, lost = outcomes, [], [], outcomes.attrs.get("lost", {})
     for dim, needs, without in (("defence", claim.defences, "for"), ("attack", claim.attacks, "under")):
         names = [str(name) for name in outcomes[dim].values]
         chosen = {need: next((name for name in need.split("|") if name in names), "") for need in needs}
@@ -163,7 +163,9 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
         if missing:
             wanted = ", ".join(" or ".join(map(repr, some)) for some in missing)
             messages.append(f"the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}")
-            lacking += [f"{without} {' or '.join(some)}" for some in missing]
+            lacking += [
+                f"{without} {' or '.join(f'{one} ({lost[one]})' if one in lost else one for one in some)}" for some in missing
+            ]
     if messages:
         raise MeasurementError(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
     for dim in claim.dims:

@@ -106,7 +106,7 @@ def _file(weights: str) -> Path | None:
         return None
     if not path.exists() and re.fullmatch(r"[\w-]+", weights):
         raise unknown("file or defence", weights, DEFENCES)
-    check_file(path, "file", "name the weights of a network, a file .safetensors or a state dict in .pt")
+    check_file(path, "file", "name weights, a file .safetensors or a state dict in .pt, or a defence such as trades")
     return path
 
 

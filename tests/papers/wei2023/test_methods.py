@@ -31,7 +31,7 @@ CHECKPOINTS = ["last", "ema", "fawa"]
 def test_rows_are_trainings_and_checkpoints_in_the_order_of_the_tables():
     found = methods.by_method(trained(DEFENCES, CHECKPOINTS, [("frl-rmrw", "fawa"), ("at-ccm", "ema")]))
     assert "checkpoint" not in found.dims
-    assert found.attrs == {"scale": "quick"}
+    assert found.attrs == {"scale": "quick", "lost": {}}
     answers = {str(name): int(found.answer.sel(defence=name).isel(image=0).squeeze()) for name in found.defence.values}
     assert answers == {"AT": 0, "AT + EMA": 1, "AT + FAWA": 2, "AT + CCM": 3, "AT + CFA": 5, "FRL": 6, "FRL + EMA": 7}
 
