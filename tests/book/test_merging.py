@@ -119,6 +119,7 @@ MISSING = ("NotRecorded", "no run")
         ([("KeyError", "\"not all values found in index 'defence'\""), ("MeasurementError", "no seeds")], False, None),
         ([MISSING], True, 0),
         ([("NoAverage", "no two methods"), ("NameError", "name 'gain' is not defined")], True, None),
+        ([("NotAtScale", "this scale has no runs for 'epochs'")], True, None),
         ([MISSING, ("NoAverage", "no two methods")], True, 0),
         ([MISSING, ("KeyError", "'b'")], False, 1),
         ([MISSING, ("ZeroDivisionError", "division by zero")], False, 1),

@@ -291,7 +291,10 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        (claim(defences=("a", "c|d", "e"), attacks=("cw",)), "no results on digits for c or d, nor for e (not kept), nor under cw"),
+        (
+            claim(defences=("a", "c|d", "e"), attacks=("cw",)),
+            "no results on digits for c or d, nor for e (not kept), nor under cw",
+        ),
         (
             claim(attacks=("pgd-20",), dims=("inverse",), grid={"inverse": ("2", "5")}),
             "no results on digits under pgd-20 at 1/T = 2, 5",

@@ -12,7 +12,7 @@ from mocks import record
 
 import classwise
 from classwise import runs
-from classwise.core.errors import NotRecorded
+from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
 from classwise.papers.sections import Arranged, Section
@@ -287,6 +287,10 @@ def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
     assert list(complete) == ["alone", "both", "either"]
     assert complete["either"].attrs["other"]
     assert np.array_equal(alone["alone"].seed, [0, 1])
+    never = replace(made.parts["other"], variants=lambda scale, plain: ())
+    monkeypatch.setitem(registry.SECTIONS, SECTION, replace(made, parts={"other": never}))
+    with pytest.raises(NotAtScale, match="this scale has no runs for 'both'"):
+        runs.page(SECTION, SCALE)[1]["both"]
 
 
 def test_calibrated_outcomes_hold_what_each_class_was_trained_with(data, monkeypatch):

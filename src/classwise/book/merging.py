@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from classwise.book import figures
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
-from classwise.core.errors import UNSELECTED, NotRecorded
+from classwise.core.errors import UNSELECTED, NotAtScale, NotRecorded
 from classwise.papers.claims import MeasurementError, NoAverage
 from classwise.papers.scales import dataset_of, title_of
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _FEW = 2
 # Cells that papermill adds: the parameters that were given, and where a cell raised.
 _GIVEN, _RAISED = "injected-parameters", "papermill-error-cell-tag"
-# Errors that say that results are missing; so does the KeyError of `sel` of xarray.
-_LACKING = {NotRecorded.__name__, MeasurementError.__name__, NoAverage.__name__}
+# Errors that say that results are missing, the first although all runs may be recorded; so does the KeyError of xarray's `sel`.
+_NEVER = {NoAverage.__name__, NotAtScale.__name__}
+_LACKING = {NotRecorded.__name__, MeasurementError.__name__, *_NEVER}
 
 
 def _read(path: Path, *added: str) -> "NotebookNode":
@@ -110,7 +111,7 @@ def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: b
     """
     lacking = set(_LACKING)
     for number, error in _errors(cells):
-        complete = complete and error.ename != NoAverage.__name__
+        complete = complete and error.ename not in _NEVER
         lacks = error.ename in lacking or (error.ename == "KeyError" and UNSELECTED.search(error.evalue))
         if complete or not lacks:
             raise NotebookFailed(f"{name} failed at scale {scale} in cell {number}: {error.ename}: {error.evalue}")

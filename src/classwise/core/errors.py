@@ -18,6 +18,10 @@ class NotRecorded(UserError):
     """A result of a scale that is only read has not been recorded."""
 
 
+class NotAtScale(NotRecorded):
+    """A result that a scale does not have, although all its runs may be recorded: runs it lacks, weights that are not filed."""
+
+
 def unknown(kind: str, got: object, valid: Collection[str]) -> UserError:
     """Return the error for a name that is not in a table, with the nearest valid name.
 

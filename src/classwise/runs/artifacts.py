@@ -6,7 +6,7 @@ from contextlib import suppress
 import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import NotRecorded, UserError
+from classwise.core.errors import NotAtScale, NotRecorded, UserError
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
 from classwise.runs import ensure, store
@@ -122,10 +122,10 @@ def gates(spec: Spec) -> xr.DataArray:
     """Return the gates of batch-instance norm after the training: 1 is batch norm alone, 0 instance norm alone.
 
     Dimensions layer (from 1, in the order of the forward pass) and channel; NaN beyond the channels of a layer. Read from the
-    weights, and trained first if necessary; a recorded run without weights is NotRecorded, one with batch norm alone a UserError.
+    weights, and trained first if necessary; a recorded run without weights is NotAtScale, one with batch norm alone a UserError.
     """
     if store.lacks_weights(spec):
-        raise NotRecorded(f"the weights of {spec.name} are not recorded, from which its gates are read")
+        raise NotAtScale(f"the weights of {spec.name} are not recorded, from which its gates are read")
     ensure.ensure_results([(spec, [])])
     from classwise.defences.training.optimisation import gates as gates_of
     from classwise.runs.compute import networks

@@ -1,7 +1,7 @@
 """The outcomes of a section as its page and its claims need them; verdicts, kept until the results or the code change."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
@@ -14,7 +14,7 @@ from filelock import FileLock
 
 import classwise
 from classwise.core import datasets
-from classwise.core.errors import UNSELECTED, NotRecorded
+from classwise.core.errors import UNSELECTED, NotAtScale, NotRecorded
 from classwise.core.files import digest, write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
@@ -158,9 +158,16 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
 
 
 class Inputs(dict[str, xr.Dataset]):
-    """The outcomes that claims need, by name; naming others says that they are not recorded."""
+    """The outcomes that claims need, by name; naming others says that they are not recorded.
+
+    never: the names of those for which the scale has no runs.
+    """
+
+    never: Collection[str] = ()
 
     def __missing__(self, name: str) -> xr.Dataset:
+        if name in self.never:
+            raise NotAtScale(f"this scale has no runs for {name!r}")
         raise NotRecorded(f"not all runs of {name!r} are recorded; there are: {', '.join(self) or 'none'}")
 
 
@@ -220,11 +227,15 @@ def page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping[str,
     Those of the section itself are "", arranged where the section says so. Naming outcomes that need runs which are not recorded
     is NotRecorded. chosen: what the reader chooses, as of `registry.request`.
     """
-    request = available(registry.request(section, scale, **chosen))
+    full = registry.request(section, scale, **chosen)
+    request = available(full)
     inputs = claim_inputs(section, request)
     if isinstance(inputs, xr.Dataset):
         return request, Inputs({"": inputs})
-    return request, Inputs(inputs if "" in inputs else {**inputs, "": outcomes(replace(request, parts={}))})
+    result = Inputs(inputs if "" in inputs else {**inputs, "": outcomes(replace(request, parts={}))})
+    arrange = registry.SECTIONS[section].arrange
+    result.never = [name for name, how in arrange.items() if any(part and not full.parts[part].specs for part in how.needs)]
+    return request, result
 
 
 def shown_scales(section: str, scale: str) -> list[str]:
