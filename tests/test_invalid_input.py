@@ -180,7 +180,7 @@ AUDITS = [
     audit("--weights pickle.pt", "pickle.pt is not read: it holds more than tensors and could execute code"),
     audit("--weights nan.safetensors", "logits of nan are not finite"),
     audit("--fail-below 20", "--fail-below is 20, and must be a share of the images from 0 to 1; did you mean 0.2?"),
-    audit("--fail-below nan", "--fail-below is nan, and must be a share"),
+    audit("--fail-below nan", "--fail-below is nan, and must be a share of the images from 0 to 1, such as 0.2"),
     audit("--weights less.safetensors", "missing: head.bias"),
     audit("--weights five.safetensors", "the weights have 5 classes, the dataset has 10; name images of these classes alone"),
     audit("--model resnet81", "unknown model 'resnet81' (did you mean 'resnet18'?)"),

@@ -216,8 +216,8 @@ def audit_network(
         if name is not None and (_path(option, name) / "report.json").exists():
             raise UserError(f"{option} {name} is the folder of an audit; name the weights of a network")
     if fail_below is not None and not 0 <= fail_below <= 1:
-        share = f"{fail_below / 100:g}" if 1 < fail_below <= 100 else "0.2"
-        raise UserError(f"--fail-below is {fail_below:g}, and must be a share of the images from 0 to 1; did you mean {share}?")
+        share = f"; did you mean {fail_below / 100:g}?" if 1 < fail_below <= 100 else ", such as 0.2"
+        raise UserError(f"--fail-below is {fail_below:g}, and must be a share of the images from 0 to 1{share}")
     place = None if out is None else _path("--out", out).resolve()
     critical = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     if critical == []:
@@ -231,7 +231,7 @@ def audit_network(
     given |= {"normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad, "classes": critical}
     given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
     audit = runs.audit(weights, dataset=dataset, **given)
-    other = None if against is None else runs.audit(against, dataset=dataset, **given)
+    other = None if against is None else audits.counterpart(audit, against, dataset=dataset, **given)
     audits.carry_out(audit, console)
     if other:
         console.print(f"the other network: {other.weights}", markup=False, soft_wrap=True)

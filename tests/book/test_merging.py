@@ -120,6 +120,7 @@ MISSING = ("NotRecorded", "no run")
         ([MISSING], True, 0),
         ([("NoAverage", "no two methods"), ("NameError", "name 'gain' is not defined")], True, None),
         ([("NotAtScale", "this scale has no runs for 'epochs'")], True, None),
+        ([("NotAtScale", "this scale has no runs for 'epochs'"), MISSING], True, 1),
         ([MISSING, ("NoAverage", "no two methods")], True, 0),
         ([MISSING, ("KeyError", "'b'")], False, 1),
         ([MISSING, ("ZeroDivisionError", "division by zero")], False, 1),

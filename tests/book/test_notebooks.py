@@ -253,22 +253,32 @@ def test_kernels_have_the_folder_and_the_environment_of_the_caller_and_share_not
     assert answers[0][3] != answers[1][3]
 
 
-def test_no_kernel_outlives_the_process_that_started_it(written, tmp_path):
+# As an audit executes a notebook, and as a build does.
+DIRECT = "notebooks.execute({})"
+POOLED = "ProcessPoolExecutor(1, get_context('spawn'), end_with_parent).submit(notebooks.execute, {}).result()"
+
+
+@pytest.mark.parametrize("how", [DIRECT, POOLED])
+def test_no_kernel_outlives_the_process_that_started_it(written, tmp_path, how):
     ids = tmp_path / "ids"
     source = written(
         f"import os, time\nprint(os.getppid(), os.getpid(), file=open({str(ids)!r}, 'w'), flush=True)\ntime.sleep(600)"
     )
-    given = ", ".join(f"Path({str(path)!r})" for path in (source, tmp_path / "out.ipynb"))
-    code = f"from pathlib import Path; from classwise.book import notebooks; notebooks.execute({given}, {{}}, Path())"
+    code = how.format(f"Path({str(source)!r}), Path({str(tmp_path / 'out.ipynb')!r}), {{}}, Path()")
+    code = f"from classwise.book.build import *; {code}"
     begun = subprocess.Popen([sys.executable, "-c", code])
-    while not (ids.exists() and ids.read_text().endswith("\n")):
-        assert begun.poll() is None
-        time.sleep(0.2)
-    forked = [psutil.Process(int(number)) for number in ids.read_text().split()]
-    begun.kill()
-    begun.wait()
-    psutil.wait_procs(forked, timeout=60)
-    assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in forked)
+    try:
+        while not (ids.exists() and ids.read_text().endswith("\n")):
+            assert begun.poll() is None
+            time.sleep(0.2)
+        forked = [psutil.Process(int(number)) for number in ids.read_text().split()]
+    finally:
+        begun.kill()
+        begun.wait()
+    left = [one for one in psutil.wait_procs(forked, timeout=60)[1] if one.status() != psutil.STATUS_ZOMBIE]
+    for one in left:
+        one.kill()
+    assert not left
 
 
 def test_a_kernel_computes_with_several_workers(written, tmp_path, data):

@@ -1,5 +1,6 @@
 """The sentences and tables of an audit: what they say of counts, and that names with markup are escaped."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -101,24 +102,48 @@ def test_the_worst_class_of_one_half_is_measured_on_the_other():
     text = audit_report.stability(audited(*one))
     assert text.startswith("- **How sure?** Class a is the worst in ")
     assert "withstands the attacks on 25 % of its images in the other half (95 %: 5 to 70)" in text
-    assert text.endswith("Most mistakes are predictions of class b (75 %).")
+    assert text.endswith("Class b attracts the most mistakes (75 %).")
     assert "Chosen on one half" not in audit_report.stability(audited(*one).isel(image=[0, 4]))
-    assert "Most mistakes" not in audit_report.stability(audited([True] * 8))
+    assert "attracts the most" not in audit_report.stability(audited([True] * 8))
+
+
+def rows_of(text):
+    """Return the cells of a table in HTML by the first one of each row."""
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in text.split("<tr")]
+    return {row[0]: row[1:] for row in rows if row}
 
 
 def test_two_networks_are_compared_image_by_image():
     first = audited([True, False, True, True, True, True, True, True])
     second = audited([True, True, False, False, True, True, True, True])
-    text, table = audit_report.compared(audit_report.matched(first, second), ("one", "two"))
-    assert table.loc["a"].tolist() == ["75.0", "50.0", "+25.0 [-47.3, +80.6]", 2, 1]
-    assert "in the worst case: +12.5 [" in text
-    assert "the worst class is a (75.0 %), there a (50.0 %). Classes whose 95 % interval excludes 0: none." in text
-    assert table.loc["all images"].tolist()[3:] == [2, 1]
-    assert table.loc["b"].tolist()[:2] == ["100.0", "100.0"]
-    _, alike = audit_report.compared(audit_report.matched(first, first), ("one", "one"))
-    assert list(alike.columns[:2]) == ["one (first), %", "one (second), %"]
-    with pytest.raises(UserError, match="the two audits are of other images"):
-        audit_report.matched(first, second.assign_coords(image=second.image + 1))
+    text = audit_report.compared(audit_report.matched(first, second), ("one", "two"))
+    rows = rows_of(text)
+    assert rows["a"] == ["75.0", "50.0", "25.0 [-47.3, 80.6]", "2", "1"]
+    assert rows["all images"][3:] == ["2", "1"]
+    assert rows["b"][:2] == ["100.0", "100.0"]
+    assert text.startswith("**one less two**, image by image, in the worst case: 12.5 [")
+    assert "The worst class: that of one a (75.0 %) and that of two a (50.0 %)." in text
+    assert "corrected for their number: none." in text
+    alike = audit_report.compared(audit_report.matched(first, first), ("one", "one"))
+    assert rows_of(alike)[""][:2] == ["one (first), %", "one (second), %"]
+    for other in (second.assign_coords(image=second.image + 1), second.assign_attrs(eps="0.3")):
+        with pytest.raises(UserError, match="the two audits are of other images or attacks"):
+            audit_report.matched(first, other)
+
+
+def test_classes_that_differ_are_named_the_largest_difference_first():
+    labels = ["all images", *(f"class {number}" for number in range(30))]
+    values = np.array([0.0, *np.linspace(-40, 40, 30)])
+    pairs = xr.Dataset(coords={"label": labels})
+    pairs = pairs.assign({name: ("label", 50 + sign * values / 2) for name, sign in (("first", 1), ("second", -1))})
+    pairs["difference"] = xr.DataArray(np.stack([values - 9, values, values + 9]), dims=("bound", "label"))
+    pairs = pairs.assign_coords(bound=["low", "value", "high"]).assign(only_first=("label", np.arange(31)))
+    pairs["first"][1] = pairs["difference"][:, 1] = np.nan  # a class without images
+    pairs = pairs.assign(only_second=pairs.only_first, apart=abs(pairs.difference.sel(bound="value", drop=True)) > 20)
+    text = audit_report.compared(pairs, ("one", "two"))
+    assert "their number: class 29 40.0 [31.0, 49.0], class 1 -37.2 [-46.2, -28.2], class 28" in text
+    assert text.split("</details>")[0].count(" and 10 more.\n\n<details>") == 1
+    assert rows_of(text)["class 0"][0] == rows_of(text)["class 0"][2] == "unknown"
 
 
 def test_no_class_is_called_weak_where_all_do_alike(audit):

@@ -302,7 +302,7 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
     ],
 )
 def test_a_reader_is_told_in_words_what_is_missing(asked, reason):
-    given = outcomes(TWO, images=5).assign_attrs(lost={"e": "not kept"})
+    given = outcomes(TWO, images=5).assign_attrs(refused={"e": "not kept"})
     assert decide(given, asked, strict=False)[0].reason == reason
 
 

@@ -428,8 +428,8 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     assert command(monkeypatch, "audit", *(word for pair in words.items() for word in pair)) == 3
     said = capsys.readouterr()
     page, heard = Path(said.out.strip()), " ".join(said.err.split())
-    assert re.search(r"against other: [-+][\d.]+ points of all images \(95 %: [-+][\d.]+ to [-+][\d.]+\)", heard)
-    assert re.search(r"the worst class, \d, withstands the attacks on [\d.]+ % of its images, less than 100 %", heard)
+    assert re.search(r"mine less other, image by image: [-\d.]+ points of all images \(95 %: [-\d.]+ to [-\d.]+\)", heard)
+    assert re.search(r"class, \d, withstands the attacks on [\d.]+ % of its images \(95 %: \d+ to \d+\), less than 100 %", heard)
     assert page.parent.parent == out
     numbers, own = (json.loads(path.read_text()) for path in (page.with_suffix(".json"), page.parent / "report.json"))
     assert page.stem == f"against-{numbers['against']['id']}"
@@ -438,10 +438,10 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     assert len(list(page.parent.glob("outcomes/*.nc"))) == 10
     text = page.read_text()
     assert text.index("Critical: 8") < text.index("Critical: 3") < text.index("Weakest classes")
-    assert "<title>mine: an audit</title>" in text
+    assert "<title>mine against other: an audit</title>" in text
     assert 'src="http' not in text
     assert "run.audit(weights" not in text
-    assert text.index("Compared with other") < text.index("only mine") < text.index("All classes as a table")
+    assert text.index("mine less other") < text.index("only mine") < text.index("All classes as a table")
     assert numbers["audit"]["sha256"] == foreign_network.digest(network)
     assert numbers["against"]["sha256"] == foreign_network.digest(other)
     assert numbers["against"]["all_images"]["first"] == pytest.approx(numbers["robust"]["overall"]["value"], abs=1e-3)

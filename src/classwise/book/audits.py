@@ -14,9 +14,15 @@ from classwise.book import build, notebooks
 from classwise.charts import audit_report, class_explorer
 from classwise.core.audit import Audit
 from classwise.core.files import write
+from classwise.core.markup import decimal
 from classwise.runs import store
 from classwise.runs.audits import REPORT
 from classwise.stats import bootstrap, masking, metrics
+
+# By the name of a number; those that are not named are counts.
+_UNITS = dict.fromkeys(("overall", "worst", "worst_k", "mcd", "gini", "accuracy", "first", "second", "difference"), "percent")
+_UNITS |= {"attracted": "percent of all mistakes", "worst_share": "percent of bootstrap draws", "limit": "percent"}
+_UNITS |= {"cv": "percent squared", "cv_unbiased": "percent squared", "critical_radius": "pixels from 0 to 1"}
 
 
 def write_report(
@@ -32,7 +38,8 @@ def write_report(
     target = page.with_suffix(".ipynb")
     # The report is made in another folder.
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
-    notebooks.standalone(target, page, build.scripts(), build.style(), f"{audit.network}: an audit", code=False)
+    name = audit.network if against is None else f"{audit.network} against {against.network}"
+    notebooks.standalone(target, page, build.scripts(), build.style(), f"{name}: an audit", code=False)
     report = numbers(audit)
     if limit is not None:
         least = round(100 * limit, 9)
@@ -47,11 +54,13 @@ def conclusion(content: Mapping[str, Any]) -> list[str]:
     """Return what `numbers`, with a comparison and a limit, come to, each in a sentence."""
     worst, limit, against, lines = content["worst_class"], content.get("fail_below"), content.get("against"), []
     if against:
-        low, value, high = (f"{against['all_images']['difference'][end]:+.1f}" for end in ("low", "value", "high"))
-        lines.append(f"against {against['network']}: {value} points of all images (95 %: {low} to {high})")
+        low, value, high = (decimal(against["all_images"]["difference"][end]) for end in ("low", "value", "high"))
+        names = f"{content['audit']['network']} less {against['network']}"
+        lines.append(f"{names}, image by image: {value} points of all images (95 %: {low} to {high})")
     less = f", less than {limit['limit']:g} %" if limit and not limit["passed"] else ""
-    rate = f"{worst['accuracy']:.4g} %"  # 19.98 is less than 20
-    return [*lines, f"the worst class, {worst['name']}, withstands the attacks on {rate} of its images{less}"]
+    low, high = (content["classes"][worst["name"]]["accuracy"][masking.WORST][end] for end in ("low", "high"))
+    rate = f"{worst['accuracy']:.4g} % of its images (95 %: {low:.0f} to {high:.0f})"  # 19.98 is less than 20
+    return [*lines, f"the worst class, {worst['name']}, withstands the attacks on {rate}{less}"]
 
 
 def numbers(audit: Audit) -> dict[str, Any]:
@@ -75,7 +84,7 @@ def numbers(audit: Audit) -> dict[str, Any]:
         "commit": store.commit(),
         "created": outcomes.attrs.get("created", ""),
         "evaluations": [one.name for one in dict.fromkeys([*audit.evaluations, *audit.curve])],
-        "units": {"accuracy, share, difference": "percent", "radius": "pixels from 0 to 1"},
+        "units": _UNITS,
         "robust": {
             name: _plain(bootstrap.bootstrap(worst, metrics.METRICS[name], draws=draws)) for name in audit_report.MEASURES
         },

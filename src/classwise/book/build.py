@@ -31,6 +31,7 @@ from classwise.core.paths import build_folder, checkout, data_folder
 from classwise.papers import registry, scales
 from classwise.runs import store
 from classwise.runs.audits import REPORT
+from classwise.runs.record.workers import end_with_parent
 from classwise.runs.recorded import recorded_part
 from classwise.stats import benchmarks
 
@@ -238,7 +239,7 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
     console.print(f"{counted(len(stale), 'notebook')} to execute")
     with (
         progress(stale, console, before) as advance,
-        ProcessPoolExecutor(_AT_ONCE, mp_context=get_context("spawn")) as workers,
+        ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
     ):
         # The results to download, at the same time; `build` finds them, or makes what failed.
         workers.submit(data.write_files, scale, build_folder() / "data")

@@ -27,7 +27,7 @@ def _serve(arguments: Sequence[str], environment: Mapping[str, str], folder: str
     os.chdir(folder)
     from ipykernel.kernelapp import IPKernelApp
 
-    # The kernel ends when its parent does, which is the process that it was forked from.
+    # The kernel ends when its parent does, which is the process that it was forked from. ipykernel read the variable before.
     IPKernelApp.launch_instance([*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])
 
 

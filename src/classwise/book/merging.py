@@ -104,16 +104,15 @@ def _errors(cells: Sequence["NotebookNode"]) -> Iterator[tuple[int, "NotebookNod
 
 
 def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: bool) -> None:
-    """Raise NotebookFailed if a cell failed for another reason than a missing result, or, if all are recorded, for any.
+    """Raise NotebookFailed if a cell failed for another reason than a missing result.
 
     A result is missing where NotRecorded or a MeasurementError says so, or a selection of networks or attacks that are not there;
-    behind such a cell, also where a name is not defined.
+    behind such a cell, also where a name is not defined. If all are recorded, only what a scale never has is missing.
     """
-    lacking = set(_LACKING)
+    lacking = set(_NEVER if complete else _LACKING)
     for number, error in _errors(cells):
-        complete = complete and error.ename not in _NEVER
-        lacks = error.ename in lacking or (error.ename == "KeyError" and UNSELECTED.search(error.evalue))
-        if complete or not lacks:
+        lacks = error.ename in lacking or (not complete and error.ename == "KeyError" and UNSELECTED.search(error.evalue))
+        if not lacks:
             raise NotebookFailed(f"{name} failed at scale {scale} in cell {number}: {error.ename}: {error.evalue}")
         lacking.add("NameError")
 

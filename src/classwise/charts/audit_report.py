@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.charts import tables
 from classwise.charts.descriptions import described, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit
 from classwise.core.errors import UserError
-from classwise.core.markup import counted, escaped
+from classwise.core.markup import counted, decimal, escaped
 from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
 # A network is called near chance up to this share of the way from chance to no mistake.
@@ -31,6 +32,8 @@ _NORMS = {
 _ENOUGH = 20
 # As many classes fit a chart.
 MOST = 20
+# As many classes are named in a sentence.
+_NAMED = 5
 # All classes together, where they stand next to each class.
 ALL = "all images"
 # What says how uneven a network is, by its name in `metrics.METRICS`.
@@ -157,7 +160,7 @@ def stability(results: xr.Dataset) -> str:
     if attracted.isnull().all():
         return text
     most = escaped(attracted.idxmax("label").item())
-    return f"{text} Most mistakes are predictions of class {most} ({float(attracted.max()):.0f} %)."
+    return f"{text} Class {most} attracts the most mistakes ({float(attracted.max()):.0f} %)."
 
 
 def bootstrap_draws(count: xr.DataArray) -> int:
@@ -256,7 +259,10 @@ def class_table(numbers: xr.Dataset, count: xr.DataArray, marked: Sequence[str] 
 
 def _bounds(bounds: xr.DataArray, form: str) -> str:
     """Return "25.0 [11.2, 46.9]"; an end beyond all radii is "∞"."""
-    low, value, high = (format(float(bounds.sel(bound=end)), form).replace("inf", "∞") for end in ("low", "value", "high"))
+    if bounds.isnull().any():
+        return "unknown"
+    ends = [float(bounds.sel(bound=end)) for end in ("low", "value", "high")]
+    low, value, high = (format(round(end, 6) + 0.0, form).replace("inf", "∞") for end in ends)
     return f"{value} [{low}, {high}]"
 
 
@@ -279,13 +285,15 @@ def held_out_worst(results: xr.Dataset) -> tuple[int, int]:
 def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     """Return two networks in the worst case, image by image, along label: "all images", then the classes.
 
-    results, others: of `masking.audited`; a UserError unless they are of the same images. first, second: the accuracies in
-    percent; difference: first less second, along bound, with the interval of matched pairs; only_first, only_second: the numbers
-    of images that one of them withstands alone.
+    results, others: of `runs.audited`; a UserError unless they are of the same images and attacks. first, second: the accuracies
+    in percent; difference: first less second, along bound, with the interval of matched pairs; only_first, only_second: the
+    numbers of images that one of them withstands alone; apart: whether the interval, corrected for the number of classes,
+    excludes 0.
     """
     worst = [some.sel(attack=masking.WORST, drop=True) for some in (results, others)]
-    if not worst[0].truth.equals(worst[1].truth):
-        raise UserError("the two audits are of other images; give both the same dataset, --limit and --seed")
+    alike = all(results.attrs.get(name) == others.attrs.get(name) for name in ("images", "attack", "eps", "norm"))
+    if not alike or not worst[0].truth.equals(worst[1].truth):
+        raise UserError("the two audits are of other images or attacks; give both the same dataset, --eps, --attack, --limit ...")
     (first, second), truth = (~one.flipped for one in worst), worst[0].truth
     labels = [ALL, *names_of(results, "predicted")]
     members = xr.concat([truth >= 0, *(truth == place for place in range(len(labels) - 1))], "label").assign_coords(label=labels)
@@ -294,33 +302,42 @@ def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     shares = [100 * (one & members).sum("image") / total.where(total > 0) for one in (first, second)]
     names = ("first", "second", "only_first", "only_second")
     numbers = dict(zip(names, (*shares, *alone), strict=True))
-    return xr.Dataset({**numbers, "difference": intervals.matched_difference(alone[0], alone[1], total)})
+    wide = intervals.matched_difference(alone[0], alone[1], total, 1 - 0.05 / (len(labels) - 1))
+    apart = (wide.sel(bound="low") > 0) | (wide.sel(bound="high") < 0)
+    return xr.Dataset({**numbers, "difference": intervals.matched_difference(alone[0], alone[1], total), "apart": apart})
 
 
-def compared(pairs: xr.Dataset, names: tuple[str, str]) -> tuple[str, pd.DataFrame]:
-    """Return `matched` as a sentence and as a table, with the names of both networks."""
+def compared(pairs: xr.Dataset, names: tuple[str, str]) -> str:
+    """Return `matched` as a sentence and a table in Markdown, with the names of both networks."""
     one, other = names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
     rows = {
         str(label): {
-            f"{one}, %": f"{float(row.first):.1f}",
-            f"{other}, %": f"{float(row.second):.1f}",
-            "difference, points [95 %]": _bounds(row.difference, "+.1f"),
+            f"{one}, %": "unknown" if row.first.isnull() else decimal(float(row.first)),
+            f"{other}, %": "unknown" if row.second.isnull() else decimal(float(row.second)),
+            "difference, points [95 %]": _bounds(row.difference, ".1f"),
             f"only {one}": int(row.only_first),
             f"only {other}": int(row.only_second),
         }
         for label, row in ((label, pairs.sel(label=label)) for label in pairs.label.values)
     }
     classes = pairs.sel(label=pairs.label != ALL)
-    worst = [rates.isel(label=int(rates.argmin("label"))) for rates in (classes.first, classes.second)]
-    apart = classes.label[(classes.difference.sel(bound="low") > 0) | (classes.difference.sel(bound="high") < 0)].values
-    changed = ", ".join(f"{escaped(label)} {_bounds(classes.difference.sel(label=label), '+.1f')}" for label in apart) or "none"
-    weakest = [f"{escaped(one.label.item())} ({float(one):.1f} %)" for one in worst]
-    text = (
-        f"**Compared with {escaped(other)}**, image by image, in the worst case: "
-        f"{_bounds(pairs.difference.sel(label=ALL), '+.1f')} points of all images; the worst class is {weakest[0]}, "
-        f"there {weakest[1]}. Classes whose 95 % interval excludes 0: {changed}."
+    classes = classes.sortby(-abs(classes.difference.sel(bound="value", drop=True)))
+    apart = [
+        f"{escaped(label)} {_bounds(classes.difference.sel(label=label), '.1f')}"
+        for label in classes.label.values[classes.apart.values]
+    ]
+    more = f" and {len(apart) - _NAMED} more" if len(apart) > _NAMED else ""
+    weakest = " and ".join(
+        f"that of {escaped(name)} {escaped(rates.idxmin('label').item())} ({decimal(float(rates.min()))} %)"
+        for name, rates in ((one, classes.first), (other, classes.second))
     )
-    return text, pd.DataFrame.from_dict(rows, orient="index").rename_axis("class")
+    text = (
+        f"**{escaped(one)} less {escaped(other)}**, image by image, in the worst case: "
+        f"{_bounds(pairs.difference.sel(label=ALL), '.1f')} points of all images. The worst class: {weakest}. "
+        f"Significantly different classes, corrected for their number: {', '.join(apart[:_NAMED]) or 'none'}{more}."
+    )
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("class")
+    return f"{text}\n\n{tables.folded('All classes, compared', table) if len(rows) > MOST else tables.plain(table)}"
 
 
 def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:

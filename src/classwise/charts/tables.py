@@ -42,9 +42,14 @@ def final_settings(settings: xr.DataArray) -> pd.DataFrame:
     return pd.DataFrame(last, index=index, columns=columns).map("{:.2f}".format)
 
 
+def plain(table: pd.DataFrame) -> str:
+    """Return a table in HTML, its heads above their cells."""
+    return table.to_html(border=0, justify="left")
+
+
 def folded(title: str, table: pd.DataFrame | str) -> str:
     """Return a table, or text in Markdown, as a block in Markdown that a click on its title opens."""
-    inside = table if isinstance(table, str) else table.to_html(border=0)
+    inside = table if isinstance(table, str) else plain(table)
     return f"<details>\n<summary>{escaped(title)}</summary>\n\n{inside}\n\n</details>"
 
 

@@ -154,7 +154,7 @@ def _either(outcomes: xr.Dataset, dim: str, preferred: str, other: str) -> xr.Da
 
 def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes that a claim needs, on the images that all its runs and attacks were evaluated on."""
-    part, messages, lacking, lost = outcomes, [], [], outcomes.attrs.get("lost", {})
+    part, messages, lacking, refused = outcomes, [], [], outcomes.attrs.get("refused", {})
     for dim, needs, without in (("defence", claim.defences, "for"), ("attack", claim.attacks, "under")):
         names = [str(name) for name in outcomes[dim].values]
         chosen = {need: next((name for name in need.split("|") if name in names), "") for need in needs}
@@ -163,15 +163,14 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
         if missing:
             wanted = ", ".join(" or ".join(map(repr, some)) for some in missing)
             messages.append(f"the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}")
-            lacking += [
-                f"{without} {' or '.join(f'{one} ({lost[one]})' if one in lost else one for one in some)}" for some in missing
-            ]
+            given = [[f"{one} ({refused[one]})" if one in refused else one for one in some] for some in missing]
+            lacking += [f"{without} {' or '.join(some)}" for some in given]
     if messages:
         raise MeasurementError(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
     for dim in claim.dims:
         if dim not in outcomes.dims and dim not in outcomes.coords and dim not in outcomes:
             message = f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}"
-            raise MeasurementError(message, _at(claim, dim, claim.grid[dim]) if dim in claim.grid else "")
+            raise MeasurementError(message, _at(claim, dim, claim.grid[dim]) if dim in claim.grid else f"with {dim!r}")
     present = part.truth >= 0
     _check_grid(claim, present)
     # Of the same seeds, too: where a run has only some, the claim is tested on these.

@@ -165,7 +165,19 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
 def audited(audit: Audit) -> xr.Dataset:
     """Return the outcomes of an audit along attack, under each attack and in the worst case (`stats.masking.audited`)."""
     outcomes, curve = (load.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
-    return masking.audited(outcomes, curve, audit.eps)
+    same = {name: getattr(audit, name) for name in ("images", "attack", "eps", "norm")}
+    return masking.audited(outcomes, curve, audit.eps).assign_attrs(same)
+
+
+def counterpart(first: Audit, weights: str, **options: Any) -> Audit:
+    """Return the audit of other weights with the same options; a UserError if they are the same weights or do not fit."""
+    from classwise.runs.compute import foreign_network  # torch
+
+    other = audit(weights, **options)
+    if other.sha256 == first.sha256:
+        raise UserError(f"--against {weights} holds the same weights as --weights; name others")
+    foreign_network.network(other)
+    return other
 
 
 def audit_checks(audit: Audit) -> dict[str, dict[str, Any]]:

@@ -150,6 +150,7 @@ def test_rows_without_components_are_left_out():
     main, components = outcomes_with(kept, along=(*ALONG, "checkpoint")), outcomes_with(under("trades-ccm", "trades-ccr"))
     joined = methods.by_row(main, components.assign_coords(attack=["cr"]))
     assert {"AT", "AT + EMA", "AT + CCM", "AT + CCM + EMA", "TRADES + CCM", "TRADES + CCR"} <= set(joined.defence.values)
+    assert set(joined.attrs["refused"]) == {"AT + FAWA", "AT + CFA"}
     assert "TRADES + CCM" not in methods.by_row(main).defence.values
     assert (aggregate.counts(joined).sum(["label", "predicted"]) > 0).all()
 

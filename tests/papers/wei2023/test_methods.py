@@ -31,7 +31,7 @@ CHECKPOINTS = ["last", "ema", "fawa"]
 def test_rows_are_trainings_and_checkpoints_in_the_order_of_the_tables():
     found = methods.by_method(trained(DEFENCES, CHECKPOINTS, [("frl-rmrw", "fawa"), ("at-ccm", "ema")]))
     assert "checkpoint" not in found.dims
-    assert found.attrs == {"scale": "quick", "lost": {}}
+    assert found.attrs == {"scale": "quick", "refused": {}}
     answers = {str(name): int(found.answer.sel(defence=name).isel(image=0).squeeze()) for name in found.defence.values}
     assert answers == {"AT": 0, "AT + EMA": 1, "AT + FAWA": 2, "AT + CCM": 3, "AT + CFA": 5, "FRL": 6, "FRL + EMA": 7}
 
@@ -40,9 +40,10 @@ def test_an_average_that_no_epoch_entered_is_no_row():
     trainings = trained(DEFENCES, CHECKPOINTS)
     at_ccm = {"defence": "at-ccm", "checkpoint": "fawa"}
     trainings.answer.loc[at_ccm] = trainings.answer.sel(at_ccm | {"checkpoint": "last"})
-    found = methods.by_method(trainings).defence.values
-    assert {"AT + FAWA", "AT + CCM"} <= set(found)
-    assert "AT + CFA" not in found
+    found = methods.by_method(trainings)
+    assert {"AT + FAWA", "AT + CCM"} <= set(found.defence.values)
+    assert "AT + CFA" not in found.defence
+    assert found.attrs["refused"] == {"AT + CFA": "FAWA gave no average"}
     assert "at-cfa" not in overview.with_cfa(trained(["standard"], ["last"]), trainings).defence.values
 
 

@@ -118,7 +118,7 @@ def _count(sums: xr.Dataset) -> xr.DataArray:
 def alike(statistics: xr.Dataset, source: str = FEATURES) -> xr.DataArray:
     """Return the cosine between the mean of the victim and that of each partner, along partner; the mean over seeds."""
     if source not in statistics.source.values:
-        raise MeasurementError(f"{source} of these images are not recorded, but known at scale quick")
+        raise MeasurementError(f"{source} of these images are not recorded, and known only where scales compute")
     some = statistics.isel(defence=0, drop=True, missing_dims="ignore")
     row = features.similarity(some.sel(source=source, drop=True)).sel(label=victim(statistics), drop=True)
     return row.rename(other="partner").sel(partner=partners(statistics)).mean("seed")

@@ -88,8 +88,8 @@ def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
     """Return outcomes of the trainings above along defence, whose names are then those of METHODS.
 
     outcomes: with the dimension checkpoint if any average was evaluated. best: take the best epoch of each method, not the last.
-    Methods without results are left out, or without an average (`accepted`), which the attribute lost names; NotRecorded if none
-    is left.
+    Methods without results are left out, and those without an average (`accepted`), which the attribute refused names;
+    NotRecorded if none is left.
     """
     if "checkpoint" not in outcomes.dims:
         outcomes = outcomes.expand_dims(checkpoint=["best" if best else "last"])
@@ -104,7 +104,7 @@ def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
     if not rows:
         raise NotRecorded("no method of Tables 1 to 3 is recorded")
     joined = xr.concat(list(rows.values()), pd.Index(list(rows), name="defence"), coords="minimal", compat="override")
-    return joined.assign_attrs(outcomes.attrs, lost=dict.fromkeys(refused, "FAWA let no epoch enter"))
+    return joined.assign_attrs(outcomes.attrs, refused=dict.fromkeys(refused, "FAWA gave no average"))
 
 
 # What a verdict needs of outcomes, and its value where there is no image.
@@ -118,5 +118,5 @@ def by_row(*parts: xr.Dataset | None) -> xr.Dataset:
     """
     rows = [by_method(part[list(OF_IMAGES)].assign_coords(predicted=part.predicted)) for part in parts if part is not None]
     joined = xr.concat(rows, "defence", join="outer", fill_value=OF_IMAGES)
-    lost = {name: why for row in rows for name, why in row.attrs["lost"].items()}
-    return joined.assign_attrs(rows[0].attrs, lost=lost)
+    refused = {name: why for row in rows for name, why in row.attrs["refused"].items()}
+    return joined.assign_attrs(rows[0].attrs, refused=refused)

@@ -86,7 +86,7 @@ def _work(items: Sequence[Item], budget: Budget, sender: Connection) -> None:
     """Work on a queue in a process of its own, and send each line, then what is left and what failed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
     signal.signal(signal.SIGTERM, _exit)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     import torch
 
     from classwise.runs.compute import device
@@ -104,8 +104,12 @@ def _exit(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
+def end_with_parent() -> None:
+    """Have this process end when the one that started it has ended, even by force."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
 def _end_with_parent() -> None:
-    """End this process when the one that started it has ended, even by force."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
