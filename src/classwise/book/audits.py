@@ -111,6 +111,6 @@ def _plain(value: xr.DataArray | xr.Dataset) -> Any:
         return {str(name): _plain(one) for name, one in value.data_vars.items()}
     if not value.dims:
         number = value.item()
-        return number if value.dtype.kind in "iu" else round(number, 4) if np.isfinite(number) else None
+        return number if value.dtype.kind in "biu" else round(number, 4) if np.isfinite(number) else None
     first = value.dims[-1]
     return {str(member): _plain(value.sel({first: member}, drop=True)) for member in value[first].values}
