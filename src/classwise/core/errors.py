@@ -19,7 +19,7 @@ class NotRecorded(UserError):
 
 
 class NotAtScale(NotRecorded):
-    """A result that a scale does not have, although all its runs may be recorded: runs it lacks, weights that are not filed."""
+    """What a scale does not have, although all its runs may be recorded: other runs, weights, a claim that it cannot test."""
 
 
 def unknown(kind: str, got: object, valid: Collection[str]) -> UserError:
