@@ -43,8 +43,8 @@ def final_settings(settings: xr.DataArray) -> pd.DataFrame:
 
 
 def plain(table: pd.DataFrame) -> str:
-    """Return a table in HTML, its heads above their cells."""
-    return table.to_html(border=0, justify="left")
+    """Return a table in HTML without a border."""
+    return table.to_html(border=0)
 
 
 def folded(title: str, table: pd.DataFrame | str) -> str:
