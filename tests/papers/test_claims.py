@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 from statsmodels.stats.multitest import multipletests
 
-from classwise.core.errors import UserError
-from classwise.papers import claims, judging, measures, published, registry
+from classwise.core.errors import NotAtScale, NotRecorded, UserError
+from classwise.papers import claims, judging, measures, published, registry, say
 from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import Bootstrap
 from classwise.papers.tian2021 import attacks_and_defences
@@ -303,6 +303,12 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
 )
 def test_a_reader_is_told_in_words_what_is_missing(asked, reason):
     given = outcomes(TWO, images=5).assign_attrs(refused={"e": "not kept"})
+    for names, refused in {("e",): True, ("c|e",): True, ("c", "e"): False}.items():
+        (told,) = decide(given, claim(defences=names), strict=False)
+        assert told.refused == refused
+        with pytest.raises(NotAtScale if refused else NotRecorded) as raised:
+            say.judged([told], "some", "{value:points,1}")
+        assert raised.type is (NotAtScale if refused else NotRecorded)
     assert decide(given, asked, strict=False)[0].reason == reason
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import title
-from classwise.papers.claims import Claim, ClaimMeasure, MeasurementError, Value, Verdict
+from classwise.papers.claims import Claim, ClaimMeasure, MeasurementError, NoAverage, Value, Verdict
 from classwise.stats import features
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, evaluated, sums
 from classwise.stats.intervals import interval_ends
@@ -81,7 +81,8 @@ def judge_all(
                 if strict:
                     raise
                 lacking = f"no results on {title(tested)} {error.lacking}" if error.lacking else str(error)
-                verdict = replace(verdict, reason=lacking if claim.data in given else _NOT_RECORDED)
+                lacking = lacking if claim.data in given else _NOT_RECORDED
+                verdict = replace(verdict, reason=lacking, refused=isinstance(error, NoAverage))
         verdicts.append(verdict)
     both = np.array([p_values(verdict.claim, truth) for verdict, truth in measured.values()]).reshape(-1, 2)
     adjusted = np.column_stack([holm(both[:, 0]), holm(both[:, 1])])
@@ -155,6 +156,7 @@ def _either(outcomes: xr.Dataset, dim: str, preferred: str, other: str) -> xr.Da
 def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes that a claim needs, on the images that all its runs and attacks were evaluated on."""
     part, messages, lacking, refused = outcomes, [], [], outcomes.attrs.get("refused", {})
+    kind: type[MeasurementError] = NoAverage
     for dim, needs, without in (("defence", claim.defences, "for"), ("attack", claim.attacks, "under")):
         names = [str(name) for name in outcomes[dim].values]
         chosen = {need: next((name for name in need.split("|") if name in names), "") for need in needs}
@@ -163,10 +165,11 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
         if missing:
             wanted = ", ".join(" or ".join(map(repr, some)) for some in missing)
             messages.append(f"the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}")
+            kind = kind if all(set(some) & set(refused) for some in missing) else MeasurementError
             given = [[f"{one} ({refused[one]})" if one in refused else one for one in some] for some in missing]
             lacking += [f"{without} {' or '.join(some)}" for some in given]
     if messages:
-        raise MeasurementError(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
+        raise kind(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
     for dim in claim.dims:
         if dim not in outcomes.dims and dim not in outcomes.coords and dim not in outcomes:
             message = f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}"
