@@ -31,7 +31,7 @@ IDS = json.loads((GOLDEN / "ids.json").read_text())
 JUDGED = json.loads((GOLDEN / "verdicts.json").read_text())
 KINDS = {"specs": Spec, "evaluations": Evaluation}
 # Fields of a verdict that are no result, or that say why there is none.
-UNWRITTEN = ("claim", "scale", "dataset", "reason", "refused")
+UNWRITTEN = ("claim", "scale", "dataset", "reason", "unreachable")
 ATTRIBUTES = {"checks", "commit", "created", "device", "evaluation", "id", "recorded", "schema", "spec", "threads", "torch"}
 ATTRIBUTES |= {"version"}
 ARCHIVE = GOLDEN / "recorded-ca80f6b.tar"

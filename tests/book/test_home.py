@@ -104,9 +104,11 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
     untested = [("gap", "laptop", "cifar10"), ("simple-is-robust", "laptop", "cifar10"), ("cats-worst", "quick", "digits")]
     untested.append(("wider-than-standard", "laptop", "cifar10"))
     verdicts = [Verdict(claims[name], "not tested", scale, dataset) for name, scale, dataset in untested]
+    verdicts.append(Verdict(claims["gap"], "not tested", "laptop", "cifar10", unreachable=True))
     verdicts.append(Verdict(claims["gap"], "open", "quick", "digits", effect=1.0, low=0.0, high=2.0))
     assert reports.untested(verdicts) == (
-        "*Not tested*: on CIFAR-10, 2 need runs that are not recorded yet and 1 cannot be tested on its images; "
+        "*Not tested*: on CIFAR-10, 2 need runs that are not recorded yet, 1 cannot be measured at scale laptop, "
+        "1 cannot be tested on its images; "
         "on digits, 1 cannot be tested on its images."
     )
     assert "on CIFAR-10, 1 needs runs" in reports.untested(verdicts[:1])

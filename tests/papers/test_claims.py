@@ -305,7 +305,7 @@ def test_a_reader_is_told_in_words_what_is_missing(asked, reason):
     given = outcomes(TWO, images=5).assign_attrs(refused={"e": "not kept"})
     for names, refused in {("e",): True, ("c|e",): True, ("c", "e"): False}.items():
         (told,) = decide(given, claim(defences=names), strict=False)
-        assert told.refused == refused
+        assert told.unreachable == refused
         with pytest.raises(NotAtScale if refused else NotRecorded) as raised:
             say.judged([told], "some", "{value:points,1}")
         assert raised.type is (NotAtScale if refused else NotRecorded)

@@ -119,8 +119,8 @@ class Verdict:
     verdict: "holds", "fails", "open" (undecided) or "not tested" (`reason` says why). effect: the measure on all images, between
     low and high, the interval of the verdict: the claim holds where the full interval lies within the range, and fails where
     none of it does. p: the one-sided p-value of the claim, or of its opposite where that is smaller; adjusted: for all claims of
-    the section that were tested (Holm). seeds, images: the numbers behind it. refused: whether it is not tested because of
-    NoAverage.
+    the section that were tested (Holm). seeds, images: the numbers behind it. unreachable: whether it is not tested because no
+    run that its scale has could test it on this dataset.
 
     A theorem is computed in closed form (scale CLOSED_FORM) for as many drawn settings as `images` says: effect is the least
     margin, low and high are the least and the largest, and it fails with a single violation. It has no p.
@@ -138,7 +138,7 @@ class Verdict:
     seeds: int = 0
     images: int = 0
     reason: str = ""
-    refused: bool = False
+    unreachable: bool = False
 
     @property
     def excluded(self) -> bool:

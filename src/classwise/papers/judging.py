@@ -82,7 +82,8 @@ def judge_all(
                     raise
                 lacking = f"no results on {title(tested)} {error.lacking}" if error.lacking else str(error)
                 lacking = lacking if claim.data in given else _NOT_RECORDED
-                verdict = replace(verdict, reason=lacking, refused=isinstance(error, NoAverage))
+                final = claim.data in given and (not error.lacking or isinstance(error, NoAverage))
+                verdict = replace(verdict, reason=lacking, unreachable=final)
         verdicts.append(verdict)
     both = np.array([p_values(verdict.claim, truth) for verdict, truth in measured.values()]).reshape(-1, 2)
     adjusted = np.column_stack([holm(both[:, 0]), holm(both[:, 1])])

@@ -98,13 +98,15 @@ def untested(verdicts: Sequence[Verdict]) -> str:
     for scale in sorted({verdict.scale for verdict in verdicts}, key=place):
         some = [verdict for verdict in verdicts if verdict.scale == scale and verdict.verdict == "not tested"]
         other = sum(verdict.excluded for verdict in some)
+        final = sum(verdict.unreachable and not verdict.excluded for verdict in some)
         reasons = (
-            (len(some) - other, ("need", "needs"), "runs that are not recorded yet"),
+            (len(some) - other - final, ("need", "needs"), "runs that are not recorded yet"),
+            (final, ("cannot", "cannot"), f"be measured at scale {scale}"),
             (other, ("cannot", "cannot"), "be tested on its images"),
         )
         words = [f"{number} {verbs[number == 1]} {what}" for number, verbs, what in reasons if number]
         if words:
-            parts.append(f"on {datasets.title(dataset_of(scale))}, {' and '.join(words)}")
+            parts.append(f"on {datasets.title(dataset_of(scale))}, {', '.join(words)}")
     return f"*Not tested*: {'; '.join(parts)}." if parts else ""
 
 

@@ -78,11 +78,11 @@ def judged(
     """Return a template in bold Markdown; {value:points,1} is the value of a claim with the interval of its test, as in `text`.
 
     It begins with "No clear effect" where this interval contains `than`, or where it is not `clear` for another reason. A claim
-    that is not tested is NotRecorded, NotAtScale for want of an average; a name that is not among the verdicts is a UserError.
+    that is not tested is NotRecorded, an unreachable one NotAtScale; a name that is not among the verdicts is a UserError.
     """
     one = _named(verdicts, claim)
     if one.verdict == "not tested":
-        raise (NotAtScale if one.refused else NotRecorded)(f"the claim {claim!r} is not tested: {one.reason}")
+        raise (NotAtScale if one.unreachable else NotRecorded)(f"the claim {claim!r} is not tested: {one.reason}")
     numbers, called = [one.low, one.effect, one.high], {"called": "interval of the test"}
     bounds = xr.DataArray(numbers, {"bound": ["low", "value", "high"]}, ("bound",), attrs=called)
     return f"**{effect(bounds, text(template, value=bounds, **values), than if clear else one.effect)}**"

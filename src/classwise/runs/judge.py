@@ -154,7 +154,7 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
     dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
     parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
     reason = claim.exclusion(dataset) or (f"no complete results {'; '.join(parts)}" if parts else "this scale has no runs for it")
-    return Verdict(claim, "not tested", scale, dataset, reason=reason)
+    return Verdict(claim, "not tested", scale, dataset, reason=reason, unreachable=not parts)
 
 
 class Inputs(dict[str, xr.Dataset]):
