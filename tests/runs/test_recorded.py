@@ -95,6 +95,14 @@ def test_a_claim_on_runs_that_a_scale_has_not_says_so_where_the_plain_outcomes_a
     assert set(reasons.values()) != {"this scale has no runs for it"}
 
 
+def test_claims_that_no_run_of_a_scale_could_test_are_not_missing_from_a_complete_page(data):
+    section = "benz2020/3-1-over-training"
+    for spec in registry.request(section, SCALE).specs:
+        record(spec, CLEAN, PGD)
+    with pytest.raises(NotAtScale, match="the runs that the claims"):
+        runs.judged(section, runs.available(registry.request(section, SCALE)))
+
+
 def test_verdicts_are_computed_again_only_if_results_change(request_, data, monkeypatch):
     """And the code that they depend on is read before."""
     steps, computed, code = [], registry.judge, judge._code

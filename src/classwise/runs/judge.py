@@ -59,12 +59,13 @@ def judged(section: str, request: Request) -> list[Verdict]:
     """Return the verdicts on the claims of a section, from the runs of a request; `registry.judge` describes them.
 
     Those on the runs as their scale trains them are kept, so that pages, the ledger and the reports show the same. NotRecorded is
-    raised where no claim can be tested at a scale that is only read.
+    raised where no claim can be tested at a scale that is only read, NotAtScale where none ever can.
     """
     plain = request == _stored(section, request.scale)
     verdicts = _judged(section, request.scale) if plain else _computed(section, request.scale, request)
     if scales.SCALES[request.scale].only_read and all(verdict.verdict == "not tested" for verdict in verdicts):
-        raise NotRecorded(f"the runs that the claims of {section} need are not recorded")
+        kind = NotAtScale if all(verdict.unreachable for verdict in verdicts) else NotRecorded
+        raise kind(f"the runs that the claims of {section} need are not recorded")
     return verdicts
 
 
