@@ -27,6 +27,8 @@ def test_a_gain_over_a_base_has_the_interval_of_the_difference():
     single = bootstrap.paired(outcomes, lambda count: metrics.overall(count).isel(defence=1, attack=0, drop=True))
     assert float(single.sel(bound="value")) == pytest.approx(100 * better.mean(), rel=1e-5)
     assert float(single.sel(bound="high") - single.sel(bound="low")) > high - low
+    # The precision of a class that is never predicted.
+    assert bootstrap.paired(outcomes, lambda count: metrics.overall(count) * np.nan, draws=50).isnull().all()
 
 
 def test_a_seed_without_any_image_is_not_drawn():

@@ -337,12 +337,14 @@ def paired(
     """Return low, value and high of a measure that compares settings, along a new dimension `bound`.
 
     measure: of the counts of all settings, or with `values` of their `sums`; it may reduce their dimensions. span: its range. The
-    interval is the basic one of a bootstrap whose settings share redrawn images, wide enough to contain the value.
+    interval is the basic one of a bootstrap whose settings share redrawn images, wide enough to contain the value; NaN where no
+    draw has a value.
     """
     measured = measure if values is not None else lambda total: measure(total["count"])
     drawn = xr.concat([measured(part) for part in bootstrap_sums(outcomes, values or {}, draws)], "draw")
     value = measured(sums(outcomes, values or {}))
-    high, low = (2 * value - drawn.quantile(share, "draw").drop_vars("quantile") for share in ((1 - level) / 2, (1 + level) / 2))
+    ends = _ends(drawn, level)
+    low, high = (2 * value - ends.sel(bound=end, drop=True) for end in ("high", "low"))
     return around(low.clip(*span), value, high.clip(*span))
 
 
