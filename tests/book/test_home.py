@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from classwise import runs
 from classwise.book import notebooks
 from classwise.charts.style import VERDICT_COLOURS
+from classwise.core.markup import counted
 from classwise.core.paths import checkout
 from classwise.papers import home, ledger, registry, reports
 from classwise.papers.claims import VERDICTS, Verdict
@@ -124,6 +125,7 @@ def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
     most, least = (round(float(end)) for end in (rates.max(), rates.min()))
     clean = [round(float(both.sel(attack="clean", label=name))) for name in (best, worst)]
     text = " ".join((checkout() / "README.md").read_text(encoding="utf-8").split())
+    assert f"PGD, 13 epochs, {counted(outcomes.sizes['seed'], 'recorded run')})" in text
     assert f"classifies {most} % of the {best} images correctly and {least} % of the {worst} images" in text
     assert f"without an attack {clean[0]} % and {clean[1]} %" in text
 

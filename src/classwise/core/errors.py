@@ -19,7 +19,7 @@ class NotRecorded(UserError):
 
 
 class NotAtScale(NotRecorded):
-    """What a scale does not have, although all its runs may be recorded: other runs, weights, an average by FAWA."""
+    """What a scale does not have, although all its runs may be recorded: other runs, weights, what a claim needs of them."""
 
 
 def unknown(kind: str, got: object, valid: Collection[str]) -> UserError:

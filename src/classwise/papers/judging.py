@@ -70,8 +70,8 @@ def judge_all(
     verdicts: list[Verdict] = []
     for claim in claims:
         tested = str(given[claim.data].attrs.get("dataset", dataset)) if claim.data in given else dataset
-        verdict = Verdict(claim, "not tested", scale, tested, reason=claim.exclusion(tested))
-        if not verdict.reason:
+        verdict = Verdict(claim, "not tested", scale, tested, reason=(why := claim.exclusion(tested)), unreachable=bool(why))
+        if not why:
             try:
                 if claim.data not in given:
                     raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")

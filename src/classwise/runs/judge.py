@@ -64,8 +64,9 @@ def judged(section: str, request: Request) -> list[Verdict]:
     plain = request == _stored(section, request.scale)
     verdicts = _judged(section, request.scale) if plain else _computed(section, request.scale, request)
     if scales.SCALES[request.scale].only_read and all(verdict.verdict == "not tested" for verdict in verdicts):
-        kind = NotAtScale if all(verdict.unreachable for verdict in verdicts) else NotRecorded
-        raise kind(f"the runs that the claims of {section} need are not recorded")
+        if all(verdict.unreachable for verdict in verdicts):
+            raise NotAtScale(f"no run of scale {request.scale!r} could test the claims of {section}")
+        raise NotRecorded(f"the runs that the claims of {section} need are not recorded")
     return verdicts
 
 
@@ -154,8 +155,9 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
             lacking.setdefault(part.specs[0].dataset, []).append(runs)
     dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
     parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
-    reason = claim.exclusion(dataset) or (f"no complete results {'; '.join(parts)}" if parts else "this scale has no runs for it")
-    return Verdict(claim, "not tested", scale, dataset, reason=reason, unreachable=not parts)
+    why = claim.exclusion(dataset)
+    reason = why or (f"no complete results {'; '.join(parts)}" if parts else "this scale has no runs for it")
+    return Verdict(claim, "not tested", scale, dataset, reason=reason, unreachable=bool(why) or not parts)
 
 
 class Inputs(dict[str, xr.Dataset]):
