@@ -254,8 +254,11 @@ def test_kernels_have_the_folder_and_the_environment_of_the_caller_and_share_not
 
 
 # As an audit executes a notebook, and as a build does.
-DIRECT = "notebooks.execute({})"
-POOLED = "ProcessPoolExecutor(1, get_context('spawn'), end_with_parent).submit(notebooks.execute, {}).result()"
+DIRECT = "import pathlib; from classwise.book import notebooks; notebooks.execute({})"
+POOL = "concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), workers.end_with_parent)"
+POOLED = f"import concurrent.futures, multiprocessing; from classwise.runs.record import workers; {DIRECT}".replace(
+    "notebooks.execute({})", f"{POOL}.submit(notebooks.execute, {{}}).result()"
+)
 
 
 @pytest.mark.parametrize("how", [DIRECT, POOLED])
@@ -264,8 +267,7 @@ def test_no_kernel_outlives_the_process_that_started_it(written, tmp_path, how):
     source = written(
         f"import os, time\nprint(os.getppid(), os.getpid(), file=open({str(ids)!r}, 'w'), flush=True)\ntime.sleep(600)"
     )
-    code = how.format(f"Path({str(source)!r}), Path({str(tmp_path / 'out.ipynb')!r}), {{}}, Path()")
-    code = f"from classwise.book.build import *; {code}"
+    code = how.format(f"pathlib.Path({str(source)!r}), pathlib.Path({str(tmp_path / 'out.ipynb')!r}), {{}}, pathlib.Path()")
     begun = subprocess.Popen([sys.executable, "-c", code])
     try:
         while not (ids.exists() and ids.read_text().endswith("\n")):

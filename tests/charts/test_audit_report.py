@@ -126,6 +126,9 @@ def test_two_networks_are_compared_image_by_image():
     assert "corrected for their number: none." in text
     alike = audit_report.compared(audit_report.matched(first, first), ("one", "one"))
     assert rows_of(alike)[""][:2] == ["one (first), %", "one (second), %"]
+    # One comparison over all images, and one for each of two classes.
+    whole, half = audited([True] * 8), audited([True, True, False, False] * 2)
+    assert audit_report.matched(whole, half).apart.values.tolist() == [True, False, False]
     for other in (second.assign_coords(image=second.image + 1), second.assign_attrs(eps="0.3")):
         with pytest.raises(UserError, match="the two audits are of other images or attacks"):
             audit_report.matched(first, other)

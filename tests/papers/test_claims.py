@@ -288,6 +288,9 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
     assert told.verdict == "not tested"
 
 
+REFUSED = outcomes(TWO, images=5).assign_attrs(refused={"e": "not kept"})
+
+
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
@@ -302,14 +305,18 @@ def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
     ],
 )
 def test_a_reader_is_told_in_words_what_is_missing(asked, reason):
-    given = outcomes(TWO, images=5).assign_attrs(refused={"e": "not kept"})
-    for names, refused in {("e",): True, ("c|e",): True, ("c", "e"): False}.items():
-        (told,) = decide(given, claim(defences=names), strict=False)
-        assert told.unreachable == refused
-        with pytest.raises(NotAtScale if refused else NotRecorded) as raised:
-            say.judged([told], "some", "{value:points,1}")
-        assert raised.type is (NotAtScale if refused else NotRecorded)
-    assert decide(given, asked, strict=False)[0].reason == reason
+    assert decide(REFUSED, asked, strict=False)[0].reason == reason
+
+
+@pytest.mark.parametrize(("defences", "final"), {"e": True, "c|e": True, "c e": False, "a b": False}.items())
+def test_what_no_run_could_test_is_not_waited_for(defences, final):
+    """Images of a are not those of b."""
+    given = REFUSED.assign(truth=REFUSED.truth.where((REFUSED.defence == "a") == (REFUSED.image < 3), -1))
+    told, at_all = decide(given, claim(defences=defences.split()), claim(defences=(), dims=("e",)), strict=False)
+    assert (told.verdict, told.unreachable, at_all.unreachable) == ("not tested", final, True)
+    with pytest.raises(NotAtScale if final else NotRecorded) as raised:
+        say.judged([told], "some", "{value:points,1}")
+    assert raised.type is (NotAtScale if final else NotRecorded)
 
 
 @pytest.mark.parametrize("lost", [{"inverse": "5"}, {"defence": "b", "inverse": "5"}])

@@ -20,7 +20,8 @@ from classwise.runs.audits import REPORT
 from classwise.stats import bootstrap, masking, metrics
 
 # By the name of a number; those that are not named are counts.
-_UNITS = dict.fromkeys(("overall", "worst", "worst_k", "mcd", "gini", "accuracy", "first", "second", "difference"), "percent")
+_UNITS = dict.fromkeys(("overall", "worst", "worst_k", "gini", "accuracy", "first", "second"), "percent")
+_UNITS |= {"mcd": "points", "difference": "points"}
 _UNITS |= {"attracted": "percent of all mistakes", "worst_share": "percent of bootstrap draws", "limit": "percent"}
 _UNITS |= {"cv": "percent squared", "cv_unbiased": "percent squared", "critical_radius": "pixels from 0 to 1"}
 
@@ -95,7 +96,7 @@ def numbers(audit: Audit) -> dict[str, Any]:
 
 
 def comparison(audit: Audit, against: Audit) -> dict[str, Any]:
-    """Return `audit_report.matched` of two audits on the same images as plain numbers, accuracies and differences in percent."""
+    """Return `audit_report.matched` of two audits on the same images as plain numbers."""
     pairs = _by_label(audit_report.matched(runs.audited(audit), runs.audited(against)))
     everything = pairs.pop(audit_report.ALL)
     return {"network": against.network, "id": against.id, "sha256": against.sha256, "all_images": everything, "classes": pairs}

@@ -262,7 +262,7 @@ def _bounds(bounds: xr.DataArray, form: str) -> str:
     if bounds.isnull().any():
         return "unknown"
     ends = [float(bounds.sel(bound=end)) for end in ("low", "value", "high")]
-    low, value, high = (format(round(end, 6) + 0.0, form).replace("inf", "∞") for end in ends)
+    low, value, high = (format(round(end, 6), f"z{form}").replace("inf", "∞") for end in ends)
     return f"{value} [{low}, {high}]"
 
 
@@ -286,9 +286,9 @@ def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     """Return two networks in the worst case, image by image, along label: "all images", then the classes.
 
     results, others: of `runs.audited`; a UserError unless they are of the same images and attacks. first, second: the accuracies
-    in percent; difference: first less second, along bound, with the interval of matched pairs; only_first, only_second: the
-    numbers of images that one of them withstands alone; apart: whether the interval, corrected for the number of classes,
-    excludes 0.
+    in percent; difference: first less second, in points, along bound, with the interval of matched pairs; only_first,
+    only_second: the numbers of images that one of them withstands alone; apart: whether the interval, of classes corrected for
+    their number, excludes 0.
     """
     worst = [some.sel(attack=masking.WORST, drop=True) for some in (results, others)]
     alike = all(results.attrs.get(name) == others.attrs.get(name) for name in ("images", "attack", "eps", "norm"))
@@ -302,9 +302,11 @@ def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     shares = [100 * (one & members).sum("image") / total.where(total > 0) for one in (first, second)]
     names = ("first", "second", "only_first", "only_second")
     numbers = dict(zip(names, (*shares, *alone), strict=True))
-    wide = intervals.matched_difference(alone[0], alone[1], total, 1 - 0.05 / (len(labels) - 1))
+    levels = 0.95, 1 - 0.05 / (len(labels) - 1)
+    difference, corrected = (intervals.matched_difference(alone[0], alone[1], total, level) for level in levels)
+    wide = corrected.where(total.label != ALL, difference)
     apart = (wide.sel(bound="low") > 0) | (wide.sel(bound="high") < 0)
-    return xr.Dataset({**numbers, "difference": intervals.matched_difference(alone[0], alone[1], total), "apart": apart})
+    return xr.Dataset({**numbers, "difference": difference, "apart": apart})
 
 
 def compared(pairs: xr.Dataset, names: tuple[str, str]) -> str:

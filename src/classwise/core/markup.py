@@ -32,7 +32,7 @@ def escaped(name: str) -> str:
 
 def decimal(value: float, digits: int = 1) -> str:
     """Return a number with so many decimal places, zero without a sign: "-0.04" is "0.0" with one place."""
-    return f"{round(value, digits) + 0.0:.{digits}f}"
+    return f"{value:z.{digits}f}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -76,8 +76,10 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     under = outcomes.sel(attack=attack, drop=True)
     gains = worst_class_gains(under, base)
     value, better = gains.sel(bound="value"), gains.sel(bound="low") > 0
-    value, count = value.where(better) if bool(better.any()) else value, bootstrap.sums(under, {})["count"]
-    name = str(metrics.overall(count).where(value == value.max()).idxmax("defence").item())  # of several, as the leaderboard
+    value = value.where(better) if bool(better.any()) else value
+    count = bootstrap.sums(under, {})["count"]
+    # Of equal ones the best over all images, as the leaderboard sorts them.
+    name = str(metrics.overall(count).where(value == value.max()).idxmax("defence").item())
     rates = metrics.accuracy(count.sel(defence=[name, base]))
     lowest = [one.label.values[(one == one.min()).values] for one in rates]
     names = [f"class {escaped(str(some[0]))}" if len(some) == 1 else f"{len(some)} classes" for some in lowest]

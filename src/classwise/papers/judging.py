@@ -172,6 +172,8 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     if messages:
         raise kind(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
     for dim in claim.dims:
+        if dim in refused:
+            raise MeasurementError(refused[dim])
         if dim not in outcomes.dims and dim not in outcomes.coords and dim not in outcomes:
             message = f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}"
             raise MeasurementError(message, _at(claim, dim, claim.grid[dim]) if dim in claim.grid else f"with {dim!r}")
@@ -181,7 +183,8 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     used = present.any([dim for dim in ("image", "seed") if dim in present.dims])
     both = (present | ~used).all([dim for dim in _COMPARED if dim in present.dims])
     if not bool((present & both).any()):
-        raise MeasurementError(f"claim {claim.name!r}: all of its runs and attacks have no image in common")
+        message = f"claim {claim.name!r}: all of its runs and attacks have no image in common"
+        raise MeasurementError(message, "on the same images for all of its runs")
     return part.assign(truth=part.truth.where(both, -1))
 
 

@@ -77,11 +77,6 @@ def base_network(scale: str) -> str:
     return {"quick": "small CNN", "laptop": "ResNet10"}.get(scale, "ResNet18")
 
 
-def base_training(scale: str) -> str:
-    """Return the optimiser and the schedule of a scale itself."""
-    return STEP if scale == "paper" else CYCLE
-
-
 def varied(label: str) -> Variants:
     """Return the one variant of a label of NETWORKS or TRAININGS, none at scales that do not train it."""
 

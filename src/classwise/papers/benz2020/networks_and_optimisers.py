@@ -31,7 +31,7 @@ def _judged(arrange: _Arrange) -> _Arrange:
 
 
 _all, _networks = (_settings(networks.base_network, labels) for labels in (_EVERY, NETWORK_LABELS))
-_trainings = _settings(networks.base_training, TRAINING_LABELS)
+_trainings = _settings(lambda scale: networks.STEP if scale == "paper" else networks.CYCLE, TRAINING_LABELS)
 
 
 def _pairs(*parts: xr.Dataset | None) -> xr.Dataset:

@@ -47,10 +47,6 @@ class Training:
         return ({**self.fields(plain), **(critical.ONCE if scale == "quick" else {})},)
 
 
-def _similarity(weight: float) -> Callable[[Spec], Variant]:
-    return lambda plain: {"options": {"similarity": weight}}
-
-
 def _towards(choose: Callable[[str], str]) -> Callable[[Spec], Variant]:
     return lambda plain: {"attack_options": {"target": class_names(plain.dataset).index(choose(plain.dataset))}}
 
@@ -67,7 +63,7 @@ CRITICAL, OTHERS, SAFEST, NEXT = "towards critical", "others only", "towards saf
 # they are in SAFEST. NEXT attacks each image towards the class after its label.
 TRAININGS: Mapping[str, Training] = {
     WEAK: Training("similarity"),
-    STRONG: Training("similarity", _similarity(1.0)),
+    STRONG: Training("similarity", lambda plain: {"options": {"similarity": 1.0}}),
     CRITICAL: Training("targeted-at", _towards(critical_class)),
     OTHERS: Training("targeted-at", _others_towards_critical, on_digits=False),
     SAFEST: Training("targeted-at", _towards(selection.safest)),

@@ -44,8 +44,10 @@ def _treated(plain: xr.Dataset, adjusted: xr.Dataset) -> xr.Dataset:
     kinds["both"] = adjusted.sel(transform="white-background")
     flat = {name: some.drop_vars("transform").squeeze(set(some.dims) & {"betas"}, drop=True) for name, some in kinds.items()}
     combined = combine.combine("treatment", flat)
-    white = {"white": plain.white.reindex(image=combined.image)} if "white" in plain else {}  # not known where only read
-    return mark_pair(combined.assign(white))
+    if "white" not in plain:
+        refused = {"white": "how white images are around is not recorded, and known only where scales compute"}
+        return mark_pair(combined).assign_attrs(refused=refused)
+    return mark_pair(combined.assign(white=plain.white.reindex(image=combined.image)))
 
 
 def _trained_on_colours(plain: xr.Dataset, standard: xr.Dataset) -> xr.Dataset:

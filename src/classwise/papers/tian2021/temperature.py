@@ -58,13 +58,10 @@ def least_grown_by_temperature(sums: xr.Dataset, measure: metrics.Metric) -> xr.
     return _grown(sums, measure).min("defence", skipna=False)
 
 
-def _of_class(count: xr.DataArray, name: str) -> xr.DataArray:
-    return metrics.accuracy(count).sel(label=name, drop=True)
-
-
 def least_lost_to_temperature(sums: xr.Dataset, name: str = "") -> xr.DataArray:
     """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD, the least of the defences."""
-    return -_grown(sums, partial(_of_class, name=name) if name else metrics.overall).max("defence", skipna=False)
+    measure = (lambda count: metrics.accuracy(count).sel(label=name, drop=True)) if name else metrics.overall
+    return -_grown(sums, measure).max("defence", skipna=False)
 
 
 def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:

@@ -50,7 +50,7 @@ def by_radius(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
 
 
 def _trained(swept: xr.Dataset) -> xr.Dataset:
-    """Return the networks of one radius, against the number of steps that a scale gives it, along attack_steps."""
+    """Return the networks of one radius, against the number of steps that its scale gives it."""
     if "attack_steps" not in swept.dims:
         return swept
     present = (swept.truth >= 0).any([dim for dim in swept.truth.dims if dim != "attack_steps"])
