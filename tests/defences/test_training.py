@@ -55,12 +55,17 @@ def clean_or_attacked(defence):
     return not isinstance(objective, Adversarial | SingleClassAT | FreeAT), not isinstance(objective, Standard)
 
 
-@pytest.mark.parametrize("beta", [1.0, 6.0])
-def test_a_loss_divided_by_1_plus_beta_takes_the_steps_of_trades_at_a_rate_as_many_times_as_high(data, beta):
-    """With momentum, its correction and weight decay; at the same rate it takes others.
+@pytest.fixture
+def doubles():
+    """Rounding in float32 turns steps of the attack where a gradient is near zero, on some processors."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
-    By rounding, a pixel whose gradient is near zero may step the other way.
-    """
+
+@pytest.mark.parametrize("beta", [1.0, 6.0])
+def test_a_loss_divided_by_1_plus_beta_takes_the_steps_of_trades_at_a_rate_as_many_times_as_high(data, beta, doubles):
+    """With momentum, its correction and weight decay, to the precision of the numbers; at the same rate it takes others."""
     settings = {"options": {"beta": beta}, "epochs": 1}
     images, factor_of = data.take(torch.arange(300)), 1 + beta
     official, plan = start(images, "trades", lr=0.05, weight_decay=5e-4, **settings)
@@ -68,10 +73,10 @@ def test_a_loss_divided_by_1_plus_beta_takes_the_steps_of_trades_at_a_rate_as_ma
     alike, alike_plan = start(images, "trades-normalised", lr=0.05, weight_decay=5e-4, **settings)
     # Both are attacked in the same way.
     for state, its_plan in ((official, plan), (scaled, scaled_plan), (alike, alike_plan)):
+        state.model.double()
         list(train(state, images, replace(its_plan, attack=PGD(steps=2))))
-    apart, other = ((weights(official) - weights(state)).abs().max() for state in (scaled, alike))
-    assert apart < 0.05 * other
-    assert other > 0.01
+    assert torch.allclose(weights(official), weights(scaled), atol=1e-6)
+    assert not torch.allclose(weights(official), weights(alike), atol=1e-2)
 
 
 def test_adversarial_training_withstands_what_breaks_standard_training(data, valid):

@@ -94,20 +94,17 @@ def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
     if "checkpoint" not in outcomes.dims:
         outcomes = outcomes.expand_dims(checkpoint=["best" if best else "last"])
     rows: dict[str, xr.Dataset] = {}
-    refused: dict[str, str] = {}
+    refused: dict[str, xr.Dataset] = {}
     for name, (defence, checkpoint) in METHODS.items():
         kept = BEST[checkpoint] if best else checkpoint
         if defence in outcomes.defence.values and kept in outcomes.checkpoint.values:
             row = outcomes.sel(defence=defence, checkpoint=kept, drop=True)
             if bool((row.truth >= 0).any()):
-                if accepted(outcomes, defence, kept):
-                    rows[name] = row
-                else:
-                    refused[name] = "FAWA gave no average"
+                (rows if accepted(outcomes, defence, kept) else refused)[name] = row
     if not rows:
         raise NotRecorded("no method of Tables 1 to 3 is recorded")
     joined = xr.concat(list(rows.values()), pd.Index(list(rows), name="defence"), coords="minimal", compat="override")
-    return joined.assign_attrs(outcomes.attrs, refused=refused)
+    return joined.assign_attrs(outcomes.attrs, refused=dict.fromkeys(refused, "FAWA gave no average"))
 
 
 # What a verdict needs of outcomes, and its value where there is no image.
