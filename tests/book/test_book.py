@@ -9,10 +9,12 @@ from typing import NamedTuple
 import browser
 import nbformat
 import pytest
+import xarray as xr
 import yaml
 from filelock import FileLock
 from playwright.sync_api import Locator, Page, expect
 from rich.console import Console
+from scipy.stats import binomtest, fisher_exact
 
 from classwise import runs
 from classwise.book import build, data, figures, notebooks, pages
@@ -288,10 +290,22 @@ def test_a_chart_that_failed_or_is_being_drawn_when_the_scheme_changes_follows(v
             expect(page.locator(f"#{name} .role-axis-label text").first).to_have_attribute("fill", INK[AGAINST[scheme]])
 
 
-def test_the_pair_of_digits_is_the_one_that_the_rule_names_on_the_runs_of_the_book(book):
-    asked = registry.request("tian2021/6-1-training-adjustment").parts["choosing"].specs
-    seen = runs.history(asked).isel(defence=0)
-    assert selection.pair_of(seen, "digits") == selection.VULNERABLE_PAIRS["digits"]
+def more_robust_than_the_least(count, name):
+    """Return the probability of so many more robust images than the least robust class has, were both equally robust."""
+    right = metrics.correct(count)
+    both = xr.concat([right, metrics.images(count) - right], "robust")
+    return fisher_exact([both.sel(label=one) for one in (name, metrics.accuracy(count).idxmin("label"))], "greater").pvalue
+
+
+def test_the_pair_of_digits_is_by_the_runs_of_the_book_as_vulnerable_as_any(book):
+    asked = registry.request("tian2021/6-1-training-adjustment")
+    count = selection.validation_counts(runs.history(asked.parts["choosing"].specs).isel(defence=0), "digits")
+    vulnerable, partner = selection.VULNERABLE_PAIRS["digits"]
+    assert more_robust_than_the_least(count, selection.SAFEST["digits"]) < 0.001
+    assert more_robust_than_the_least(count, vulnerable) > 0.05
+    confused = (count + count.rename(label="predicted", predicted="label")).sel(label=vulnerable).drop_sel(predicted=vulnerable)
+    most, named = int(confused.max()), int(confused.sel(predicted=partner))
+    assert binomtest(most, most + named, alternative="greater").pvalue > 0.05
 
 
 def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):
