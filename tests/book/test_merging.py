@@ -86,6 +86,12 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed):
     assert only_computed.outputs[2].output_type == "stream"  # behind the end: in both views
 
 
+def test_what_a_scale_cannot_have_is_shown_of_the_other_with_the_reason(executed):
+    executed[RECORDED].write_text(executed[RECORDED].read_text().replace("NotRecorded", "NotAtScale"))
+    mark = '<p class="scale-mark" data-scale="laptop" data-kept>digits, computed here; not on CIFAR-10: no b</p>'
+    assert mark in html(merged(executed)[6])
+
+
 @pytest.mark.parametrize("recorded", [True, False])
 def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(executed, recorded):
     content = nbformat.read(executed[RECORDED], as_version=4)

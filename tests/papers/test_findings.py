@@ -49,18 +49,18 @@ def test_an_attack_is_compared_with_all_together_on_the_same_images():
 def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
     data = under_strong(pgd_at=at(10, 2, rest=75), dafa=at(85, 2, rest=75), wat=at(8, 2, rest=75))
     text = findings.best_for_the_worst_class(data, "strong")
-    assert text.startswith("**The most robust worst class under APGD, that of DAFA, is 65 points (95 % interval ")
+    assert text.startswith("**The most robust worst class under APGD-CE + APGD-T, that of DAFA, is 65 points (95 % interval ")
     assert "above that of PGD-AT.** It has 75 % (9 classes), compared with 10 % (class 2)." in text
     assert the_interval(text) == 65
     assert "Significantly more robust worst classes: 1 of 2 defences;" in text
     none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")
-    assert none.startswith("**No clear effect: the most robust worst class under APGD, that of WAT, is -2 points")
+    assert none.startswith("**No clear effect: the most robust worst class under APGD-CE + APGD-T, that of WAT, is -2 points")
     assert "It has 8 %" in none
     assert "Significantly more robust worst classes: 0 of 1 defences;" in none
     higher = under_strong(pgd_at=at(25, 2, rest=75), dafa=at(27, 2, rest=75))
     assert findings.best_for_the_worst_class(higher, "strong").startswith("**No clear effect: ")
     alone = outcomes({("pgd-at", name): at(10, 2, rest=75) for name in ("clean", "strong")})
-    assert "Under APGD, PGD-AT classifies class 0" in findings.best_for_the_worst_class(alone, "strong")
+    assert "Under APGD-CE + APGD-T, PGD-AT classifies class 0" in findings.best_for_the_worst_class(alone, "strong")
 
 
 def test_intervals_for_all_defences_are_wider():

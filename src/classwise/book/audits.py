@@ -21,9 +21,9 @@ from classwise.stats import bootstrap, masking, metrics
 
 # By the name of a number; those that are not named are counts.
 _UNITS = dict.fromkeys(("overall", "worst", "worst_k", "gini", "accuracy", "first", "second"), "percent")
-_UNITS |= {"mcd": "points", "difference": "points"}
+_UNITS |= {"mcd": "points", "difference": "points", "cv": "points squared", "cv_unbiased": "points squared"}
 _UNITS |= {"attracted": "percent of all mistakes", "worst_share": "percent of bootstrap draws", "limit": "percent"}
-_UNITS |= {"cv": "percent squared", "cv_unbiased": "percent squared", "critical_radius": "pixels from 0 to 1"}
+_UNITS |= {"critical_radius": "pixels from 0 to 1"}
 
 
 def write_report(

@@ -65,7 +65,8 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *,
         head += f'\n<p class="scale-mark" data-scale="{scales[0]}" data-kept hidden>Parts with an edge: {only}.</p>'
     for cell, one, lacks in zip(cells, others, failed, strict=True):
         if lacks and cell.outputs:
-            cell.outputs = [_mark(scales[0], only, " data-kept"), _end(), *cell.outputs]
+            never = next((error.evalue for _, error in _errors([one]) if error.ename in _NEVER), "")
+            cell.outputs = [_mark(scales[0], _only_computed(scales, never), " data-kept"), _end(), *cell.outputs]
         elif not lacks and cell.outputs != one.outputs:
             cell.outputs = both({scales[0]: one.outputs, scales[1]: cell.outputs})
     _write(node, computed, head)
@@ -133,9 +134,13 @@ def by_scale(outputs: Sequence["NotebookNode"]) -> dict[str, list["NotebookNode"
     return result
 
 
-def _only_computed(scales: tuple[str, str]) -> str:
-    """Return that results are of the computed scale alone: "digits, computed here; not recorded on CIFAR-10"."""
-    return html.escape(f"{title_of(scales[1])}; not recorded on {datasets.title(dataset_of(scales[0]))}")
+def _only_computed(scales: tuple[str, str], never: str = "") -> str:
+    """Return that results are of the computed scale alone: "digits, computed here; not recorded on CIFAR-10".
+
+    never: why the other scale cannot have them.
+    """
+    other = datasets.title(dataset_of(scales[0]))
+    return html.escape(f"{title_of(scales[1])}; " + (f"not on {other}: {never}" if never else f"not recorded on {other}"))
 
 
 def _mark(scale: str, words: str, kept: str = "") -> "NotebookNode":

@@ -10,7 +10,7 @@ _MARKUP = str.maketrans({character: f"&#{ord(character)};" for character in "&<>
 # Attacks and defences that papers print otherwise than in capitals, and all that they print in capitals.
 _PRINTED = {
     "standard": "standard training",
-    "strong": "APGD",
+    "strong": "APGD-CE + APGD-T",
     "cr": "constraint relaxation",
     "autoattack": "AutoAttack",
     "cw": "C&W",

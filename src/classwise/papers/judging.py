@@ -285,7 +285,7 @@ def _number(claim: Claim, totals: xr.Dataset) -> float:
         raise MeasurementError(f"claim {claim.name!r}: {kept}, expected one number")
     if not np.isfinite(float(value)) or (claim.log and float(value) <= 0):
         why = "some class has no images, or a ratio no base"
-        raise MeasurementError(f"claim {claim.name!r} comes to {float(value)} on these outcomes: {why}")
+        raise MeasurementError(f"claim {claim.name!r} has no value on these outcomes: {why}")
     return float(value)
 
 

@@ -122,7 +122,8 @@ def _section(section: str, groups: Sequence[Sequence[Verdict]], linked: bool) ->
         scales.setdefault(one.scale, []).append(one)
     counts = ""
     for scale, some in scales.items():
-        where = " and ".join(dict.fromkeys(datasets.title(verdict.dataset) for verdict in some))
+        tested = [verdict for verdict in some if verdict.verdict != "not tested"]
+        where = " and ".join(dict.fromkeys(datasets.title(verdict.dataset) for verdict in tested or some))
         counts += f'<span data-scale="{scale}">{escape(f"{where}: {_numbers(some)}")}</span>'
     paper, _, short = section.partition("/")
     name = escape(f"{_paper_title(paper)}: {section_title(section)}")

@@ -119,7 +119,7 @@ def reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
         tested = number.total() - number["not tested"]
         lines.append(
             f"- **{title_of(scale)}**: of {counted(tested, 'claim')} that were tested, {numbers['holds']} hold, "
-            f"{numbers['fails']} fail and {numbers['open']} are open; not tested: {numbers['not tested']}."
+            f"{numbers['fails']} fail, {numbers['open']} open; not tested: {numbers['not tested']}."
         )
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Classes selected on other images than those that judge them: the validation images of trainings of PGD-AT."""
+"""Classes selected on images that do not judge them: validation images, of PGD-AT (of TRADES in Tian 2021, section 6.1)."""
 
 import xarray as xr
 
@@ -8,8 +8,8 @@ from classwise.papers.scales import selection_seeds
 from classwise.stats import metrics
 
 # The most vulnerable class and the one it is confused with most. Section 6.1 of Tian 2021 selects 3 and 5 for CIFAR-10; for
-# digits `pair_of` selected them on validation images of `selection_seeds` (the page selects again). There 8 and 9 are about as
-# robust: with AVX-512 and AVX2 the rule names 8 and 1, without vector instructions 9 and 3. MNIST's are a guess.
+# digits `pair_of` selected them on validation images of `selection_seeds` (the page selects again). There 8 and 9
+# are not distinguished: after PGD-AT the rule names 8 and 1 with AVX-512 and AVX2, 9 and 3 with SSE4.1. MNIST's are a guess.
 VULNERABLE_PAIRS: dict[str, tuple[str, str]] = {"digits": ("8", "1"), "mnist": ("9", "4"), "cifar10": ("cat", "dog")}
 
 # The class that is the most robust one by the same rule (entropy2022: of CIFAR-10 automobiles), with which a training for the

@@ -150,8 +150,13 @@ def overlap_of(sums: xr.Dataset, overlapping: tuple[str, ...], others: tuple[str
 
 
 def beyond_training(sums: xr.Dataset, group: str) -> xr.DataArray:
-    """Return the accuracy of a class on attacked images of the training less that on clean test images."""
+    """Return the accuracy of a class on attacked images of the training less that on clean test images.
+
+    MeasurementError where the former is below chance: the attack hides whether the network recognises its perturbation.
+    """
     rates = _of_group(_rates(sums.isel(attack=0, drop=True)), group)
+    if set(rates.dims) == {"shown"} and float(rates.sel(shown=TRAINING)) < 100 / sums.sizes["label"]:
+        raise MeasurementError("the attack leaves less of the class than chance, on images of the training, too")
     return rates.sel(shown=TRAINING, drop=True) - rates.sel(shown=CLEAN, drop=True)
 
 

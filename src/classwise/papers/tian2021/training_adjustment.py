@@ -37,7 +37,7 @@ SECTION = Section(
             **_MADRY,
         ),
         "trades": Section(title="one trade-off for all", defences=("trades",), evaluations=TEMPERED, max_seeds=1),
-        "choosing": Section(title="the runs that select the two classes", defences=("pgd-at",)),
+        "choosing": Section(title="the runs that select the two classes", defences=("trades",)),
         "adjusted": Section(
             title="another trade-off for one class",
             defences=("trades-per-class",),
