@@ -61,7 +61,7 @@ def training_settings(settings: Mapping[str, xr.DataArray]) -> Any:
     table["panel"] = table["defence"].astype(str) + ", " + table["setting"]
     y = alt.Y("value:Q", title="setting of the class", scale=alt.Scale(zero=False))
     tips = tooltip("defence", "setting", "label", "epoch", value="value|.3f")
-    lines = class_lines(table, EPOCH, y, tips, "panel", interpolate="step-after").properties(width=215, height=180)
+    lines = class_lines(table, EPOCH, y, tips, "panel", interpolate="step-after").properties(width=200, height=180)
     last = table[table["epoch"] == table["epoch"].max()]
     ends = {f"{name} after the last epoch": last[last["setting"] == name] for name in settings}
     text = " ".join(extent(rows, ["label", "defence"], what, "", digits=3) for what, rows in ends.items())
