@@ -41,6 +41,9 @@ PGD = Evaluation(attack="pgd-10", options={"steps": 1}, batch=30)
 # Trainings that carry most from epoch to epoch: settings of the classes, averages of the weights, the best epoch, the last two.
 CALIBRATED = replace(SPEC, defence="trades-cfa", options={"threshold": 0.0, "average_from": 0.0}, augment="crop-flip")
 AVERAGED = replace(SPEC, defence="trades-ccm", averages=("ema", "fawa"), select="pgd-10", augment="crop-flip", keep_last=2)
+# Short epochs, averages with statistics of their own, weights in half precision.
+_SHORT = {"epochs": 4, "measure": 4, "epoch_images": 60, "averages": ("fawa", "sham"), "renewed": True, "half": True}
+SHORT = replace(CALIBRATED, defence="trades-ccm-ccr", options={}, **_SHORT)
 REBUILT = replace(SPEC, defence="standard", rebuilt="features", images_by="pgd-at", train_per_class=6)
 QUEUE = """
 evaluations.pgd = [{attack = "pgd-10", options = {steps = 1}}]
@@ -114,7 +117,7 @@ class Operation:
 
 
 OPERATIONS = {
-    "train": Operation(write_sources, *[partial(train, CALIBRATED, AVERAGED, repair=repair) for repair in (False, True)]),
+    "train": Operation(write_sources, *[partial(train, CALIBRATED, AVERAGED, SHORT, repair=repair) for repair in (False, True)]),
     "rebuild": Operation(lambda: train(REBUILT.image_source), *[partial(train, REBUILT, repair=one) for one in (False, True)]),
     "evaluate": Operation(lambda: train(SPEC), attack, partial(attack, repair=True)),
     "examples": Operation(lambda: train(SPEC), *[lambda: runs.examples(SPEC, PGD, per_class=1)] * 2),

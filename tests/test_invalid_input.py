@@ -61,6 +61,10 @@ QUEUES = {
     "evaluation": QUEUE.replace("{attack", "{atack") + ENTRY,
     "attack": QUEUE.replace('"clean"}', '"cleen"}') + ENTRY,
     "eps": QUEUE + ENTRY.replace('"0.2"', '"8"'),
+    "epoch": QUEUE + ENTRY.replace("{dataset", "{epoch_images = 0, dataset"),
+    "epoch-large": QUEUE + ENTRY.replace("{dataset", "{epoch_images = 5000, dataset"),
+    "beyond": QUEUE + ENTRY.replace("{dataset", "{epoch_images = 50, measure = 30, dataset"),
+    "classes": QUEUE.replace('"clean"}', '"clean", classes = ["3", "cat"]}') + ENTRY,
 }
 
 
@@ -241,6 +245,10 @@ RECORDED = [
     record("evaluation", "unknown field of an evaluation 'atack' (did you mean 'attack'?)"),
     record("attack", "unknown attack 'cleen' (did you mean 'clean'?)"),
     record("eps", "did you mean 8/255?"),
+    record("epoch", "epoch_images must be 1 or more, got 0"),
+    record("epoch-large", "epoch_images=5000 is more than the 1077 training images of digits"),
+    record("beyond", "measure=30 is beyond the end of its 24 epochs"),
+    record("classes", "unknown class 'cat'"),
     Invalid("import none.tar", "there is no archive none.tar; name one that `classwise record` wrote"),
     Invalid("import folder", "folder is a folder; name one that `classwise record` wrote"),
     Invalid("import", "the name of an archive is empty", last=""),

@@ -11,7 +11,7 @@ from classwise import attacks, defences, images, models
 from classwise.attacks import PGD, evaluate
 from classwise.attacks.balls import Linf
 from classwise.defences import DEFENCES, objectives
-from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, averaging_of, copied
+from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, Sham, averaging_of, copied
 from classwise.defences.calibrations import Calibration
 from classwise.defences.objectives import Adversarial, Adversary, FreeAT, SingleClassAT, Standard
 from classwise.defences.training import OPTIMISERS, SCHEDULES, Diverged, TrainConfig, _order, _step, begin, checkpoints, train
@@ -373,12 +373,15 @@ def test_an_average_next_to_a_training_is_that_of_the_defence_alone(data, valid,
 
 
 def test_the_names_of_averages_are_names_of_checkpoints():
-    assert {"ema": EMA(average_from=0.25), "fawa": FAWA()} == AVERAGINGS == {name: averaging_of(name, 100) for name in AVERAGINGS}
+    assert {"ema": EMA(average_from=0.25), "fawa": FAWA(), "sham": AVERAGINGS["sham"]} == AVERAGINGS
+    assert {name: averaging_of(name, 100) for name in AVERAGINGS} == AVERAGINGS
     assert (averaging_of("ema", 200), averaging_of("fawa", 200).worst_share) == (AVERAGINGS["ema"], 0.2)
     known = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True)
-    names = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True, averages=AVERAGINGS)
+    names = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True, averages=("ema", "fawa"))
     assert names[: len(known)] == known
     assert names[len(known) :] == ["ema", "ema-1", "ema-2", "best-ema", "fawa", "fawa-1", "fawa-2", "best-fawa"]
+    short = checkpoints.names(selects=False, averaging=False, keep=1, test_selected=False, averages=["sham"], renewed=True)
+    assert short == ["last", "sham", "sham-renewed"]
     assert all(name.isalpha() and name.islower() for name in AVERAGINGS)
     assert not {"last", "best", "average", "test", "half"} & set(AVERAGINGS)
 
@@ -569,3 +572,133 @@ def test_half_of_every_batch_is_pseudo_labelled(data):
     (epoch,) = train(state, data, replace(plan, epochs=1))
     assert int(epoch.clean.sum()) == 64 * len(batches)
     assert math.isfinite(epoch.loss)
+
+
+def test_short_epochs_go_through_one_permutation_after_another(data):
+    state, plan = start(data, epoch_images=200)
+    rows = torch.cat([row for _ in range(12) for row in _order(state, len(data), plan)])
+    assert len(rows) == 2400
+    for first in (0, len(data)):
+        assert torch.equal(rows[first : first + len(data)].sort().values, torch.arange(len(data)))
+    assert not torch.equal(rows[: len(data)], rows[len(data) : 2 * len(data)])
+    state, plan = start(data, "rst", batch=64, extra=200, epoch_images=320)
+    assert len(_order(state, len(data), plan)) == 10
+
+
+@pytest.mark.parametrize("defence", ["trades-ccm-ccr", "dafa"])
+def test_calibrations_of_short_epochs_go_by_the_last_pass_and_resume_to_the_same_bits(data, valid, tmp_path, defence):
+    changed = {"epoch_images": 200, "epochs": 9, "validation_attack": PGD(steps=2), "select_by": "sum", "averages": AVERAGINGS}
+    changed |= {"options": {"warm_up": 0.5}} if defence == "dafa" else {}
+    whole, plan = start(data, defence, **changed)
+    counts, passes = [], math.ceil(len(data) / 200)
+    for epoch in train(whole, data, plan, valid):
+        counts.append(epoch.attacked)
+        assert int(epoch.attacked.sum()) == 200
+        if epoch.number == 7:
+            torch.save(whole.state_dict(), tmp_path / "state.pt")
+    last = sum(counts[-passes:])
+    assert torch.equal(whole.pass_sums["counts"].sum(0), last)
+    if defence == "dafa":
+        softmax = whole.pass_sums["softmax"]
+        assert softmax.shape == (passes, 10, 10)
+        assert torch.allclose(softmax.sum((0, 2)), last.sum(1).float())
+    else:
+        rates = last.diag() / last.sum(1)
+        assert torch.allclose(whole.settings.radius, (0.3 + rates) * 0.1)
+        assert torch.allclose(whole.settings.beta, (0.5 + rates) * 6)
+    fresh, _ = start(data, defence, seed=5, **changed)
+    fresh.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    list(train(fresh, data, plan, valid))
+    assert torch.equal(weights(fresh), weights(whole))
+    for name in ("best", *AVERAGINGS, *(f"best-{name}" for name in AVERAGINGS)):
+        assert same(whole.checkpoint(name), fresh.checkpoint(name)), name
+
+
+def test_epochs_are_selected_from_a_share_of_the_training_on_and_averages_every_few(data, valid, monkeypatch):
+    measured, real = [], checkpoints.attacked_counts
+
+    def noted(state, config, images, model=None):
+        measured.append((state.epoch, model is None or model is state.model))
+        return real(state, config, images, model)
+
+    monkeypatch.setattr(checkpoints, "attacked_counts", noted)
+    changed = {"validation_attack": PGD(steps=2), "select_by": "sum", "select_from": 0.5, "select_averages_every": 3}
+    state, plan = start(data, epochs=6, averages={"ema": EMA()}, **changed)
+    epochs = list(train(state, data, plan, valid))
+    assert measured == [(3, True), (3, False), (4, True), (5, True), (6, True), (6, False)]
+    assert [epoch.valid is not None for epoch in epochs] == [False, False, True, True, True, True]
+    assert {"best", "best-ema"} == set(state.kept)
+
+
+def test_a_sham_average_takes_epochs_by_lots_of_its_own(data):
+    entered = {}
+    for defence in ("pgd-at", "at-ccm"):
+        state, plan = start(data, defence, epochs=40, epoch_images=20, averages={"sham": Sham(0.6, average_from=0.25)})
+        entered[defence] = [epoch.number for epoch in train(state, data, plan) if epoch.taken]
+    assert entered["pgd-at"] == entered["at-ccm"]
+    assert min(entered["pgd-at"]) >= 10
+    assert 12 <= len(entered["pgd-at"]) <= 26
+    torch.manual_seed(3)
+    other, plan = start(data, "pgd-at", epochs=40, epoch_images=20, averages={"sham": Sham(0.6)}, seed=1)
+    assert [epoch.number for epoch in train(other, data, plan) if epoch.taken] != entered["pgd-at"]
+    lots = [checkpoints.lot(replace(state, epoch=epoch)) for epoch in range(2000)]
+    assert 0.57 < sum(lot < 0.6 for lot in lots) / 2000 < 0.63
+
+
+def test_renewed_statistics_are_means_over_attacked_training_batches_and_nothing_else_changes(data):
+    state, plan = start(data, epochs=2, batch=32, averages={"ema": EMA(decay=0.5)})
+    list(train(state, data, plan))
+    average, generator, weights_before = copied(state.averages["ema"]), state.generator.get_state(), weights(state)
+    fresh = checkpoints.renewed(state, plan, data, average)
+    for name, value in fresh.items():
+        kept = name.endswith(("running_mean", "running_var", "num_batches_tracked"))
+        assert torch.equal(value, average[name]) != kept, name
+    assert same(fresh, checkpoints.renewed(state, plan, data, average))
+    assert torch.equal(state.generator.get_state(), generator)
+    assert torch.equal(weights(state), weights_before)
+    # By hand: the first batch norm sees the convolution of the attacked images.
+    draws, model, inputs = torch.Generator().manual_seed(0), copy.deepcopy(state.model), []
+    model.load_state_dict(average)
+    model.eval()
+    norm = next(layer for layer in model.modules() if isinstance(layer, torch.nn.BatchNorm2d))
+    norm.register_forward_pre_hook(lambda layer, given: inputs.append(given[0]))
+    means = []
+    for rows in torch.split(torch.randperm(len(data), generator=draws)[:1600], 32):
+        x, y = data.batch(rows)
+        attacked = Adversary(plan.attack, Linf(torch.full((len(y),), 0.1)), "eval", draws).craft(model, x, y)
+        with torch.no_grad():
+            model(attacked)
+        means.append(inputs[-1].mean((0, 2, 3)))
+    name = next(name for name in fresh if name.endswith("running_mean"))
+    assert torch.allclose(fresh[name], torch.stack(means).mean(0), atol=1e-5)
+
+
+def test_weights_are_rounded_once_but_for_the_statistics_of_batch_norm(data):
+    state, plan = start(data, epochs=1)
+    list(train(state, data, plan))
+    rounded = checkpoints.halved(state.model.state_dict(), state.model)
+    assert {"mean", "body.1.running_var"} < {name for name, value in rounded.items() if value.dtype != torch.float16}
+    for name, value in state.model.state_dict().items():
+        statistic = "running" in name or "tracked" in name or name in ("mean", "std")
+        assert rounded[name].dtype == (value.dtype if statistic else torch.float16), name
+        assert torch.equal(rounded[name].to(value.dtype), value if statistic else value.half().float())
+    assert same(rounded, checkpoints.halved(rounded, state.model))
+    state.model.head.bias.data[0] = 1e6
+    with pytest.raises(Diverged, match=r"head\.bias holds a weight that half precision cannot: 1e\+06"):
+        checkpoints.halved(state.model.state_dict(), state.model)
+
+
+def test_a_gate_that_leaves_misclassified_images_alone_counts_as_an_evaluation_does(data, valid):
+    gate = PGD(steps=3, start="none", success="any")
+    state, plan = start(data, "pgd-he", epochs=2, validation_attack=gate)
+    list(train(state, data, plan))
+    clean, attacked = checkpoints.attacked_counts(state, plan, valid)
+    network = plan.defence.objective.scaled_model(state.model)
+    result = evaluate.evaluate(network, valid, gate, Linf(0.1))
+    assert torch.equal(attacked, evaluate.confusion_counts(result.truth, result.answer, 10))
+    with torch.no_grad():
+        answer = network.eval()(valid.batch(slice(None))[0]).argmax(1)
+    assert torch.equal(clean, evaluate.confusion_counts(valid.labels, answer, 10))
+    assert 0 < int(attacked.diag().sum()) < int(clean.diag().sum())
+    other = checkpoints.attacked_counts(state, plan, valid, copy.deepcopy(state.model))
+    assert all(torch.equal(one, two) for one, two in zip(other, (clean, attacked), strict=True))

@@ -61,6 +61,8 @@ _GENERAL: dict[str, Attack] = {
     "fast": PGD(steps=1, rate=1.25),
     "n-fgsm": NoisyFGSM(),
     "pgd-5": PGD(steps=5),
+    # The gate of scale "matched": broken images are left alone.
+    "pgd-5-any": PGD(steps=5, success="any"),
     "temperature-pgd-20": TemperaturePGD(steps=20, inverse=5.0),
     "targeted-10": TargetedPGD(steps=10, target="next"),
     "targeted-pgd-20": TargetedPGD(steps=20),

@@ -16,7 +16,7 @@ from annotated_types import Ge
 
 from classwise.core.errors import UserError, check_once, unknown
 from classwise.core.identity import NORMS, Identified, Scalar, exact_radius, radius_text
-from classwise.core.options import BelowOne, Count, NotNegative, OneOf, Seed, check_fields
+from classwise.core.options import BelowOne, Count, NotNegative, OneOf, Seed, Share, check_fields
 
 READOUTS = ("logits", "cosines")
 # What training images can be rebuilt to (Spec.rebuilt).
@@ -168,6 +168,15 @@ class Spec(Subject):
         "features", images that start from another training image and get the penultimate features of the image, with its label
         (the robust and the non-robust dataset); "random" and "next", images perturbed within `eps` towards a class that becomes
         their label, drawn at random or the one after that of the image (D_rand and D_det). Valid and test images stay.
+    epoch_images
+        number of training images of an epoch, the next ones of one random permutation of all, which another follows; None for all
+        images once. Calibrations take the accuracy on training images over the epochs of the last full pass.
+    select_from, select_averages_every
+        the share of the training before which no epoch is selected; after how many epochs the best ones of `averages` are.
+    renewed
+        also keep each average with the statistics of batch norm estimated again, on attacked training images: "ema-renewed".
+    half
+        weights are rounded to half precision once, before anything is evaluated; statistics of batch norm are not.
     images_by
         a defence; the network that it trains makes the rebuilt images. All else is as in this run, the seed too, so that it has
         seen none of the test images, and `attack` and `attack_options`, where the defence of this run attacks nothing.
@@ -213,6 +222,11 @@ class Spec(Subject):
     train_per_class: Annotated[int | None, Ge(1)] = None
     rebuilt: Annotated[str, OneOf(REBUILT)] = "none"
     images_by: str | None = None
+    epoch_images: Annotated[int | None, Ge(1)] = None
+    select_from: Share = 0.0
+    select_averages_every: Count = 1
+    renewed: bool = False
+    half: bool = False
 
     dimensions: ClassVar[tuple[str, ...]] = ("defence", "seed")
     owned_fields: ClassVar[frozenset[str]] = frozenset(
@@ -233,8 +247,11 @@ class Spec(Subject):
             raise UserError("a run: test_selected needs the attack that selects; set select='pgd-10'")
         check_once("averages", self.averages)
         object.__setattr__(self, "averages", tuple(sorted(self.averages)))
+        object.__setattr__(self, "renewed", self.renewed and bool(self.averages))
         if self.keep_last > self.epochs:
             raise UserError(f"a run: keep_last={self.keep_last} is more than its {self.epochs} epochs")
+        if self.epoch_images is not None and self.measure > self.epochs:
+            raise UserError(f"a run: measure={self.measure} is beyond the end of its {self.epochs} epochs")
         if self.rebuilt == "none" and self.images_by is not None:
             raise UserError(f"a run: images_by={self.images_by!r} rebuilds nothing: add rebuilt='features', or leave it out")
         if self.rebuilt != "none" and self.images_by is None:
@@ -327,6 +344,8 @@ class Evaluation(Identified):
         number of images attacked at a time, which determines their random draws and how finely an attack can be resumed.
     transform
         a name of `images.TRANSFORMS` such as "fog-3", applied before the attack; its random draws follow `seed`.
+    classes
+        the classes whose images are evaluated, by the network of all; () for all.
     """
 
     attack: str = "clean"
@@ -342,9 +361,10 @@ class Evaluation(Identified):
     readout: str = "logits"
     batch: Count = 500
     transform: str = "none"
+    classes: tuple[str, ...] = ()
 
     dimensions: ClassVar[tuple[str, ...]] = ("attack",)
-    owned_fields: ClassVar[frozenset[str]] = frozenset({"batch", "per_class"})
+    owned_fields: ClassVar[frozenset[str]] = frozenset({"batch", "classes", "per_class"})
 
     def __post_init__(self) -> None:
         if self.norm is not None and self.norm not in NORMS:

@@ -120,11 +120,13 @@ class Images:
         some = self.take(fresh[self.labels] >= 0)
         return replace(some, labels=fresh[some.labels], classes=chosen)
 
-    def of_class(self, name: str) -> "Images":
-        """Return the images of a class, with the labels of all; a UserError for an unknown one."""
-        if name not in self.classes:
-            raise unknown("class", name, self.classes)
-        return self.take(self.labels == self.classes.index(name))
+    def of_classes(self, *names: str) -> "Images":
+        """Return the images of some classes, with the labels of all; a UserError for an unknown one."""
+        for name in names:
+            if name not in self.classes:
+                raise unknown("class", name, self.classes)
+        numbers = torch.tensor([self.classes.index(name) for name in names], device=self.labels.device)
+        return self.take(torch.isin(self.labels, numbers))
 
     def concat(self, others: "Images") -> "Images":
         """Return these images followed by others of the same classes and shape."""

@@ -108,7 +108,7 @@ def scenes(spec: Spec | Sequence[Spec], evaluation: Evaluation, label: str | Non
     from classwise.runs.compute import evaluate
 
     images, _, _ = evaluate.problem(spec, evaluation)
-    images = images if label is None else images.of_class(label)
+    images = images if label is None else images.of_classes(label)
     pixels, labels = images.batch(slice(None))
     values = {"pixels": (("image", "channel", "row", "column"), pixels), "truth": ("image", labels)}
     if behind:

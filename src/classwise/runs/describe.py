@@ -89,8 +89,17 @@ def _level(scale: str) -> str:
 
 def _trained(specs: Sequence[Spec]) -> str:
     """Return the number of runs, their datasets, epochs and radii: "2 runs on digits, 16 epochs, eps 0.2"."""
-    on, epochs, radii = (_joined(str(getattr(spec, name)) for spec in specs) for name in ("dataset", "epochs", "eps"))
-    return f"{counted(len(specs), 'run')} on {on}, {epochs} epochs, eps {radii}"
+    on, radii = (_joined(str(getattr(spec, name)) for spec in specs) for name in ("dataset", "eps"))
+    return f"{counted(len(specs), 'run')} on {on}, {_lengths(specs)}, eps {radii}"
+
+
+def _lengths(specs: Sequence[Spec]) -> str:
+    """Return how long runs are trained: "13 epochs", "13 and 20 epochs", "200 epochs of 3,200 images"."""
+    groups: dict[int | None, list[str]] = {}
+    for spec in specs:
+        groups.setdefault(spec.epoch_images, []).append(str(spec.epochs))
+    parts = {f" of {images:,} images" if images else "": _joined(numbers) for images, numbers in groups.items()}
+    return " and ".join(f"{numbers} epochs{images}" for images, numbers in parts.items())
 
 
 # As many checkpoints are named.
@@ -115,9 +124,9 @@ def training(specs: Sequence[Spec]) -> str:
     of_each = Counter(defence for defence, _ in {(spec.defence, spec.seed) for spec in specs}).values()
     numbers = " to ".join(str(number) for number in dict.fromkeys((min(of_each), max(of_each))))
     networks = _joined(f"{_NETWORKS.get(spec.model, spec.model)} of width {spec.width}" for spec in specs)
-    epochs, radii = (_joined(str(getattr(spec, name)) for spec in specs) for name in ("epochs", "eps"))
+    radii = _joined(spec.eps for spec in specs)
     runs = "One run" if max(of_each) == 1 else f"{numbers} runs"
-    return f"{runs} of each defence: {networks}, {epochs} epochs, radius {radii}."
+    return f"{runs} of each defence: {networks}, {_lengths(specs)}, radius {radii}."
 
 
 def recording(request: Request) -> str:

@@ -64,6 +64,7 @@ def training_settings(spec: Spec) -> dict[str, str]:
 
     values = {name: _plain(getattr(spec, name)) for name in _FIELDS}
     inner = spec.attack or defences.build(spec.defence, spec.options).attack
+    values["epochs"] += f" of {spec.epoch_images:,} images" if spec.epoch_images else ""
     values["training attack"] = "none" if inner is None else attack_settings(inner, dict(spec.attack_options))
     schedule = training.SCHEDULES[spec.schedule]
     if isinstance(schedule, Steps) and not spec.milestones:

@@ -17,15 +17,11 @@ from classwise.defences.calibrations import Calibration, ClassSettings, EpochSta
 from classwise.defences.objectives import Adversary, LossTerms, TrainingStep
 from classwise.defences.training import checkpoints
 from classwise.defences.training.optimisation import DECAYS, OPTIMISERS, SCHEDULES, factor, gates, groups
-from classwise.defences.training.state import Epoch, State, TrainConfig
+from classwise.defences.training.state import Diverged, Epoch, State, TrainConfig
 from classwise.images import Images
 from classwise.models.inference import seeded, training_network
 
 __all__ = ["DECAYS", "OPTIMISERS", "SCHEDULES", "Diverged", "Epoch", "State", "TrainConfig", "begin", "train"]
-
-
-class Diverged(RuntimeError):
-    """The loss is no longer a finite number."""
 
 
 def begin(model: nn.Module, config: TrainConfig, classes: int, radius: float, seed: int, *, sizes: Tensor | None = None) -> State:
@@ -77,14 +73,39 @@ def train(
         if before is not None and _overfits(state, images, config):
             state.model.load_state_dict(before)
         counts = None
-        if config.select_by is not None or any(part.active_at(state.epoch / config.epochs) for part in measuring):
+        progress = state.epoch / config.epochs
+        if _selects(config, progress) or any(part.active_at(progress) for part in measuring):
             counts = checkpoints.attacked_counts(state, config, valid)
         taken = _average(state, config, counts)
         losses = checkpoints.class_losses(state, config, valid) if config.defence.calibration.needs_losses else None
         seen, (on_clean, on_attacked) = attacked if attacked is not None else clean, counts or (None, None)
-        _calibrate(state, config, EpochStats(state.epoch / config.epochs, seen, on_clean, on_attacked, predictions, losses))
+        seen, predictions = _over_last_pass(state, config, len(images), seen, predictions)
+        _calibrate(state, config, EpochStats(progress, seen, on_clean, on_attacked, predictions, losses))
         _keep(state, config, counts, valid, test)
         yield Epoch(state.epoch, settings, loss, seconds, clean, attacked, counts, taken)
+
+
+def _selects(config: TrainConfig, progress: float) -> bool:
+    """Return whether epochs are selected after a share `progress` of the training."""
+    return config.select_by is not None and progress >= config.select_from
+
+
+def _over_last_pass(
+    state: State, config: TrainConfig, images: int, seen: Tensor | None, predictions: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the counts and the mean softmax of the training images over the epochs of the last full pass, or of all so far.
+
+    The epoch is added to those that the state keeps; where each epoch is a pass, it is returned as it is.
+    """
+    if config.epoch_images is None or seen is None:
+        return seen, predictions
+    sums = {"counts": seen} | ({} if predictions is None else {"softmax": predictions * seen.sum(1, keepdim=True)})
+    for name, value in sums.items():
+        before = state.pass_sums.get(name, value[None][:0])
+        state.pass_sums[name] = torch.cat([before, value[None]])[-math.ceil(images / config.epoch_images) :]
+    counts = state.pass_sums["counts"].sum(0)
+    softmax = state.pass_sums["softmax"].sum(0) / counts.sum(1, keepdim=True).clamp_min(1) if predictions is not None else None
+    return counts, softmax
 
 
 # Losing so much accuracy from one epoch to the next is catastrophic overfitting (Wong et al. 2020).
@@ -118,7 +139,7 @@ def _average(state: State, config: TrainConfig, counts: tuple[Tensor, Tensor] | 
         if not averaging.each_step:  # else each step of the epoch entered it
             measured = counts if averaging.needs_validation else None
             worst = None if measured is None else checkpoints.worst(measured[1], averaging.worst_share)
-            if not averaging.accepts(progress, worst):
+            if not averaging.accepts(progress, worst, checkpoints.lot(state)):
                 continue
             if name == "average" and name not in state.averages:
                 # The best epochs until now are of the weights that are averaged.
@@ -140,7 +161,7 @@ def _keep(
     before_end = config.epochs - state.epoch
     for name in ("last", *config.averages) if 0 < before_end < config.keep_last else ():
         state.kept[f"{name}-{before_end}"] = copied(state.averages.get(name, state.model.state_dict()))
-    if config.select_by is None:
+    if not _selects(config, state.epoch / config.epochs):
         return
     candidate = state.model
     if "average" in state.averages:
@@ -150,7 +171,7 @@ def _keep(
     _select(state, config, "best", candidate, counts)
     if config.test_selected:
         _select(state, config, "test-selected", candidate, checkpoints.attacked_counts(state, config, test, candidate))
-    for name in config.averages:
+    for name in config.averages if state.epoch % config.select_averages_every == 0 else ():
         if name in state.averages:
             candidate = _averaged(state, name)
             _select(state, config, f"best-{name}", candidate, checkpoints.attacked_counts(state, config, valid, candidate))
@@ -211,14 +232,20 @@ def _epoch(
 def _order(state: State, images: int, config: TrainConfig) -> tuple[Tensor, ...]:
     """Return the rows of the images of each batch of an epoch.
 
-    Where the last `config.extra` images are pseudo-labelled, half of each batch is drawn from them and half from the others, with
-    replacement, until as many labelled images are drawn as there are (Carmon et al. 2019).
+    An epoch of `config.epoch_images` takes the next ones of a permutation of all, which a new one follows. Where the last
+    `config.extra` images are pseudo-labelled, half of each batch is drawn from them and half from the others, with replacement,
+    until as many labelled images are drawn as an epoch has (Carmon et al. 2019).
     """
     draw: dict[str, Any] = {"generator": state.generator, "device": state.settings.radius.device}
     if not config.extra:
-        return torch.split(torch.randperm(images, **draw), config.batch)
+        if config.epoch_images is None:
+            return torch.split(torch.randperm(images, **draw), config.batch)
+        while len(state.order) < config.epoch_images:
+            state.order = torch.cat([state.order.to(draw["device"]), torch.randperm(images, **draw)])
+        rows, state.order = state.order[: config.epoch_images], state.order[config.epoch_images :].clone()
+        return torch.split(rows, config.batch)
     labelled, half = images - config.extra, config.batch // 2
-    batches = math.ceil(labelled / half)
+    batches = math.ceil((config.epoch_images or labelled) / half)
     rows = torch.randint(labelled, (batches, half), **draw)
     extra = torch.randint(labelled, images, (batches, config.batch - half), **draw)
     return torch.cat([rows, extra], 1).unbind()

@@ -16,6 +16,10 @@ from classwise.models import inference
 from classwise.models.modes import eval_mode
 
 
+class Diverged(RuntimeError):
+    """The loss is no longer a finite number, or a weight is too large for the precision in which it is stored."""
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """What stays the same in all epochs of a training: fields of Spec with their names resolved, and
@@ -50,6 +54,9 @@ class TrainConfig:
     weight_decay: float = 5e-4
     decay: str = "all"
     averages: Mapping[str, Averaging] = field(default_factory=dict)
+    epoch_images: int | None = None
+    select_from: float = 0.0
+    select_averages_every: int = 1
     validation_radius: float | None = None
 
     @property
@@ -60,7 +67,7 @@ class TrainConfig:
 
 
 # The parts of a state that are saved as they are.
-_PLAIN = ("averages", "memory", "kept", "scores", "epoch", "stopped")
+_PLAIN = ("averages", "memory", "kept", "scores", "epoch", "stopped", "order", "pass_sums")
 
 
 @dataclass
@@ -70,7 +77,9 @@ class State:
     base: the settings before any calibration. radius: of the attack before any class has one of its own. averages: those that
     exist so far, by the names of TrainConfig.averagings. memory: of the calibration, or of the objective where that keeps
     something from batch to batch. kept: the weights of the checkpoints other than the last, by name. scores: by the same names,
-    how good they are. stopped: why the training ended before its last epoch, "" where it did not.
+    how good they are. stopped: why the training ended before its last epoch, "" where it did not. order: the images of the
+    present permutation that no epoch has had yet (TrainConfig.epoch_images). pass_sums: what each epoch of the last full pass
+    measured, by name, (epochs, classes, classes).
     """
 
     model: nn.Module
@@ -85,6 +94,8 @@ class State:
     scores: dict[str, float] = field(default_factory=dict)
     epoch: int = 0
     stopped: str = ""
+    order: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+    pass_sums: dict[str, Tensor] = field(default_factory=dict)
 
     @cached_property
     def fusions(self) -> inference.Fusions:
@@ -109,7 +120,7 @@ class State:
         self.generator.set_state(saved["generator"].cpu())
         self.settings = ClassSettings(**saved["settings"])
         for name in _PLAIN:
-            setattr(self, name, saved[name])
+            setattr(self, name, saved.get(name, getattr(self, name)))  # checkpoints of earlier versions lack the last two
 
     def checkpoint(self, name: str) -> Weights:
         """Return the weights of a checkpoint; those of "last" where there is no average or best epoch.

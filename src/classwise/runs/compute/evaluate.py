@@ -123,6 +123,8 @@ def problem(subject: Subject, evaluation: Evaluation) -> tuple[Images, attacks.A
     """Return the images, the attack and the ball of an evaluation."""
     evaluation = evaluation.resolved_for(subject)
     images = images_of(subject, evaluation.split)
+    if evaluation.classes:
+        images = images.of_classes(*evaluation.classes)
     if evaluation.per_class is not None:
         images = images.per_class(evaluation.per_class, evaluation.seed)
     images = transform(evaluation.transform)(images, evaluation.seed)
@@ -142,7 +144,7 @@ def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Datas
         if eps is not None:
             resolved = replace(resolved, eps=str(eps))
         images, method, ball = problem(subject, resolved)
-        images = images if label is None else images.of_class(label)
+        images = images if label is None else images.of_classes(label)
         images, attacked = images.take(torch.arange(len(images))[:count]), list[Tensor]()
         with one_thread(), torch.no_grad():
             settings = EvaluationSettings(resolved.seed, resolved.batch, source_model=source, on_images=attacked.append)

@@ -12,8 +12,9 @@ from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
 from classwise.core.spec import Spec
 from classwise.defences import training
-from classwise.defences.averaging import averaging_of
+from classwise.defences.averaging import Weights, averaging_of
 from classwise.images import Images
+from classwise.models import inference
 from classwise.runs import store
 from classwise.runs.compute import device, rebuild
 from classwise.runs.compute.history import Recorder
@@ -37,6 +38,7 @@ def _config(spec: Spec, extra: int, classes: int) -> training.TrainConfig:
     measuring = validation_attack(spec)
     plain = ["norm", "batch_norm", "schedule", "milestones", "lr", "epochs", "batch", "augment", "precision", "test_selected"]
     plain += ["keep_last", "optimiser", "momentum", "nesterov", "weight_decay", "decay"]
+    plain += ["epoch_images", "select_from", "select_averages_every"]
     return training.TrainConfig(
         defence=defence,
         attack=attacks.build(name, spec.attack_options) if name else None,
@@ -74,7 +76,8 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
             data["train"] = rebuild.training_images(spec, data["train"], folder, attrs)
         state, recorder = _train(spec, data, digest, report, repair=repair)
         for name in checkpoints(spec):
-            weights = {key: value.detach().cpu().contiguous() for key, value in state.checkpoint(name).items()}
+            finished = _finished(spec, state, name, data["train"])
+            weights = {key: value.detach().cpu().contiguous() for key, value in finished.items()}
             files.write(store.weights_file(folder, name), safetensors.torch.save(weights))
         files.write(folder / "spec.json", spec.json().encode())
         attrs = store.provenance(spec, *device.where(), images=digest)
@@ -82,6 +85,17 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
         results.save(recorder.dataset(attrs), store.HISTORY, folder / Key(spec).name)
         for temporary in (store.CHECKPOINT, rebuild.PART):
             (folder / temporary).unlink(missing_ok=True)
+
+
+def _finished(spec: Spec, state: training.State, name: str, images: Images) -> Weights:
+    """Return the weights of a checkpoint as they are stored: rounded where the run says so, or with renewed statistics."""
+    average, renewed, _ = name.partition(training.checkpoints.RENEWED)
+    weights = training.checkpoints.halved(state.checkpoint(average), state.model) if spec.half else state.checkpoint(average)
+    if not renewed or average not in state.averages:
+        return weights
+    with inference.seeded(state.generator, state.epoch), device.one_thread():
+        fresh = training.checkpoints.renewed(state, _config(spec, 0, len(images.classes)), images, weights)
+    return training.checkpoints.halved(fresh, state.model) if spec.half else fresh
 
 
 def _train(

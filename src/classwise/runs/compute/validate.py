@@ -37,6 +37,8 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
         if name not in AVERAGINGS:
             raise unknown("average", name, AVERAGINGS)
     size, side = training_size(spec), models.MODELS[spec.model].least
+    if size is not None and (spec.epoch_images or 0) > size.train:
+        raise UserError(f"epoch_images={spec.epoch_images} is more than the {size.train} training images of {spec.dataset}")
     # If the images are not here, reading them raises an error that says where to put them.
     shape = (1, side, side) if size is None else (size.channels, size.height, size.width)
     models.check_fit(spec.model, shape, spec.width)
@@ -107,6 +109,9 @@ def check_evaluation(evaluation: Evaluation, subject: Subject) -> None:
     check_radius(subject, str(resolved.eps), str(resolved.norm), "eval_eps")
     _check_names(evaluation, {"split": images.SPLITS, "precision": inference.PRECISIONS, "readout": READOUTS})
     images.transform(evaluation.transform)
+    for name in evaluation.classes:
+        if name not in class_names(subject):
+            raise unknown("class", name, class_names(subject))
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
         subject.substitute(evaluation.substitute)
@@ -130,11 +135,16 @@ def _check_of_run(evaluation: Evaluation, spec: Spec) -> None:
 
 def _needed_for(checkpoint: str) -> str:
     """Return what a run needs for a checkpoint that it lacks."""
-    form = re.fullmatch(rf"(best-)?({'|'.join(AVERAGINGS)})(?:-(\d+))?", checkpoint)
+    form = re.fullmatch(rf"(best-)?({'|'.join(AVERAGINGS)})(?:-(\d+)|(-renewed))?", checkpoint)
     if form is None:
         return "best needs select='pgd-10', last-1 needs keep_last=2, average a defence that averages, ema averages=('ema',)"
-    best, average, back = form.groups()
-    needed = [f"averages=({average!r},)", *["select='pgd-10'"] * bool(best), *[f"keep_last={int(back or 0) + 1}"] * bool(back)]
+    best, average, back, renewed = form.groups()
+    needed = [
+        f"averages=({average!r},)",
+        *["select='pgd-10'"] * bool(best),
+        *["renewed=True"] * bool(renewed),
+        *[f"keep_last={int(back or 0) + 1}"] * bool(back),
+    ]
     return f"{checkpoint} needs {' and '.join(needed)}"
 
 
@@ -153,7 +163,7 @@ def head(spec: Spec) -> str:
 def checkpoints(spec: Spec) -> list[str]:
     """Return the names of the checkpoints that a run stores, "last" first."""
     averaging = defences.build(spec.defence, spec.options).averaging.averages
-    chosen = {"selects": spec.select is not None, "test_selected": spec.test_selected}
+    chosen = {"selects": spec.select is not None, "test_selected": spec.test_selected, "renewed": spec.renewed}
     return training.checkpoints.names(averaging=averaging, keep=spec.keep_last, averages=spec.averages, **chosen)
 
 

@@ -102,8 +102,13 @@ def pack(
         part.unlink(missing_ok=True)
 
 
-def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights, *, repair: bool = True) -> dict[str, bytes]:
-    """Return the files of a run by their names in its folder; Damaged if one is, which `repair` sets aside."""
+def _content(
+    spec: Spec, evaluations: Sequence[Evaluation], weights: Weights, further: Sequence[str] = (), *, repair: bool = True
+) -> dict[str, bytes]:
+    """Return the files of a run by their names in its folder; Damaged if one is, which `repair` sets aside.
+
+    further: checkpoints of which the weights are among them, too.
+    """
     if any(key.read(repair=repair) is None for key in store.outcomes_of([(spec, evaluations)])):
         raise Damaged(f"{spec.name} has a damaged file, which is set aside and computed again by the next call")
     folder = store.results_folder(spec)
@@ -112,7 +117,7 @@ def _content(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights, *,
     content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     content |= {f"outcomes/{one.name}.nc": _outcomes(spec, one) for one in evaluations}
     names = dict.fromkeys(("last", *(one.checkpoint for one in evaluations if weights == "full"))) if weights != "none" else ()
-    stored = [store.weights(spec, name) for name in names]
+    stored = [store.weights(spec, name) for name in dict.fromkeys((*names, *further))]
     content |= {path.name: store.verified(path) for path in stored if path is not None}
     return content | {"spec.json": f"{spec.json()}\n".encode()}
 
@@ -184,12 +189,12 @@ def unpack(path: Path) -> tuple[list[str], list[str]]:
     return new, [run for run in runs if run not in new]
 
 
-def file_run(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights = "none") -> bool:
+def file_run(spec: Spec, evaluations: Sequence[Evaluation], weights: Weights = "none", further: Sequence[str] = ()) -> bool:
     """File a finished run in data/recorded/, as an archive of it would be; return whether there is anything new in it.
 
-    A UserError says why it is not filed; a damaged file is set aside.
+    further: checkpoints of which the weights are filed, too. A UserError says why it is not filed; a damaged file is set aside.
     """
-    content, run = _content(spec, evaluations, weights), spec.relative_path
+    content, run = _content(spec, evaluations, weights, further), spec.relative_path
     members = ((f"{run}/{name}", value) for name, value in content.items())
     return bool(_import(store.run_folder(spec), {run: {name: _sum(value) for name, value in content.items()}}, members))
 

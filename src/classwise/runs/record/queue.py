@@ -102,7 +102,7 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
             raise unknown("key of an entry", name, _KEYS)
         if not isinstance(value, _KEYS[name]):
             raise UserError(f"{name} must be {_KINDS[_KEYS[name]]}, got {value!r}")
-        if "section" in entry and name not in ("why", "section", "scale", "seeds"):
+        if "section" in entry and name not in ("why", "section", "scale", "seeds", "weights"):
             raise UserError(f"{name} has no meaning next to section; leave it out")
     for name in ("why", "scale") if "section" in entry else ("why", "defences", "seeds"):
         if not entry.get(name):
@@ -157,11 +157,12 @@ def _listed(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
         raise unknown("list of evaluations", name, lists)
     result, known = list[Evaluation](), Evaluation.__dataclass_fields__
     for given in lists[name]:
-        fields = {field: value for field, value in given.items() if field != "grid"}
+        fields: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
+        grid = fields.pop("grid", {})
         for field in fields:
             if field not in known:
                 raise UserError(f"in the list {name!r}: {unknown('field of an evaluation', field, known)}")
-        result += Evaluation(**fields).grid(**given.get("grid", {}))
+        result += Evaluation(**fields).grid(**grid)
     return result
 
 

@@ -160,14 +160,23 @@ def _present(item: Item) -> tuple[Evaluation, ...]:
     return tuple(one for one in item.evaluations if has_network(item.spec) and Key(item.spec, OUTCOMES, one).file.exists())
 
 
+# Weights of checkpoints other than the last that are filed of a run at most: a file of a repository should be small.
+_MOST_FURTHER = 4
+
+
 def _file(todo: Sequence[Item], say: Say) -> None:
-    """File runs in data/recorded/: with weights from their first evaluation on, without them once they are complete."""
+    """File runs in data/recorded/: with weights from their first evaluation on, without them once they are complete.
+
+    The weights of other checkpoints are filed while evaluations of them are missing, which another clone then computes.
+    """
     for item in todo:
         present = _present(item)
-        if store.has_recorded_network(item.spec) or not (is_finished(item) or (item.weights and present)):
+        missing = {one.checkpoint for one in item.evaluations if one not in present} - {"last"}
+        early = item.weights and present and len(missing) <= _MOST_FURTHER
+        if store.has_recorded_network(item.spec) or not (is_finished(item) or early):
             continue
         try:
-            if archive.file_run(item.spec, present, "last" if item.weights else "none"):
+            if archive.file_run(item.spec, present, "last" if item.weights else "none", sorted(missing) if early else ()):
                 say(f"filed {item.title} in {store.recorded(item.spec).relative_to(data_folder())}")
         except UserError as error:
             say(f"not filed: {error}")

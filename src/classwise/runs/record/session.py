@@ -117,8 +117,9 @@ class Session:
             if not has_network(source) and not self._train_another(source) and not self.busy:
                 return
         ready = [one for one in item.evaluations if one not in sources or has_network(sources[one])]
-        # Only the last weights are filed: those of other checkpoints cannot be evaluated in another clone.
-        keys = [Key(spec, OUTCOMES, one) for one in sorted(ready, key=lambda one: one.checkpoint == "last")]
+        # Weights of other checkpoints are filed only while few of them are needed: one after another, before the last.
+        ordered = sorted(ready, key=lambda one: (one.checkpoint == "last", one.checkpoint))
+        keys = [Key(spec, OUTCOMES, one) for one in ordered]
         first = [Key(spec, OUTCOMES, Evaluation(attack=name)) for name in _FIRST]
         early = [key for key in keys if key in first]
         for key in (*early, *item.shown, *(key for key in keys if key not in early)):

@@ -91,11 +91,13 @@ def epoch(spec: Spec, *, measured: bool) -> Flops | None:
     # Forward, and backward to the input and to the weights.
     step = Passes(passes, 2 * passes, 2 * passes)
     step += attacks.build(name, spec.attack_options).cost(size.classes) if name else Passes()
-    work, once = _work(size.train, spec.batch, forward, step), Passes(forward=1, calls=1)
+    work, once = _work(spec.epoch_images or size.train, spec.batch, forward, step), Passes(forward=1, calls=1)
     if validation is not None:
-        selected = len(spec.averages) if spec.select is not None else 0
-        images = size.valid * (1 + selected) + (size.test if spec.test_selected else 0)
-        work += _work(images, _MEASURED_AT_ONCE, forward, once + attacks.build(validation).cost(size.classes))
+        selected = len(spec.averages) / spec.select_averages_every if spec.select is not None else 0
+        images = round(size.valid * (1 + selected)) + (size.test if spec.test_selected else 0)
+        attack = attacks.build(validation)
+        share = (1 - spec.select_from) * (WITHSTANDING if attack.stops_early else 1.0)
+        work += _work(images, _MEASURED_AT_ONCE, forward, once + attack.cost(size.classes)) * share
     if measured:
         probed = size.test + (0 if validation == spec.probe else size.valid)  # what the training measures is not measured again
         work += _work(probed, _MEASURED_AT_ONCE, forward, once + attacks.build(spec.probe).cost(size.classes))
@@ -115,6 +117,7 @@ def training(spec: Spec) -> Flops | None:
 def image_count(evaluation: Evaluation, size: DatasetSize) -> int:
     """Return the number of images of an evaluation."""
     full: int = getattr(size, evaluation.split)
+    full = full * len(evaluation.classes) // size.classes if evaluation.classes else full
     return full if evaluation.per_class is None else min(full, evaluation.per_class * size.classes)
 
 
