@@ -47,7 +47,7 @@ def _path(option: str, given: str) -> Path:
     return Path(given).expanduser()
 
 
-Scale = Annotated[str, typer.Option(help="Size of the runs: quick, laptop, short or paper.")]
+Scale = Annotated[str, typer.Option(help="Size of the runs: quick, matched, laptop, short or paper.")]
 Workers = Annotated[
     int | None,
     typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", min=1, max=MOST_WORKERS),

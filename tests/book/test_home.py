@@ -65,6 +65,10 @@ def test_the_table_of_agreement_pairs_the_verdicts_of_each_claim(judged):
     assert numbers.tolist() == [[0, 0, 0], [0, 1, 0], [1, 0, 0]]
     assert "The verdicts on 1 of 2 claims agree." in table
     assert "all results are of digits" in reports.agreement(judged[::2], "quick", "quick")
+    # At the level of the papers the first claim holds, as on digits.
+    judged.insert(0, replace(judged[1], verdict="holds", scale="matched"))
+    assert "The verdicts on 2 of 2 claims agree." in reports.agreement(judged, "matched", "quick")
+    assert [one.verdict for one in reports.of_paper("tian2021", judged)["laptop"]] == ["fails"]
 
 
 def test_classes_are_compared_with_those_that_the_paper_prints():
@@ -108,11 +112,11 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
     verdicts.append(Verdict(claims["gap"], "not tested", "laptop", "cifar10", unreachable=True))
     verdicts.append(Verdict(claims["gap"], "open", "quick", "digits", effect=1.0, low=0.0, high=2.0))
     assert reports.untested(verdicts) == (
-        "*Not tested*: on CIFAR-10, 2 need runs that are not recorded yet, 1 cannot be measured at scale laptop, "
+        "*Not tested*: on CIFAR-10 at 8/255, 2 need runs that are not recorded yet, 1 cannot be measured at scale laptop, "
         "1 cannot be tested on its images; "
         "on digits, 1 cannot be tested on its images."
     )
-    assert "on CIFAR-10, 1 needs runs" in reports.untested(verdicts[:1])
+    assert "on CIFAR-10 at 8/255, 1 needs runs" in reports.untested(verdicts[:1])
     assert "on digits, 2 cannot be tested" in reports.untested([verdicts[2], verdicts[2]])
     assert reports.untested(verdicts[-1:]) == ""
 
@@ -131,12 +135,12 @@ def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
 
 
 def test_the_readme_counts_the_claims_on_photographs_and_shows_the_chart_of_today():
-    verdicts = [one for one in runs.verdicts("laptop", others=[]) if one.scale == "laptop"]
+    verdicts = [one for one in runs.verdicts("laptop", others=["matched"]) if one.scale in ("matched", "laptop")]
     rows = [line for line in (checkout() / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")][1:]
     assert len(rows) == len(registry.PAPERS)
     for row, paper in zip(rows, registry.PAPERS, strict=True):
-        counts = ledger.opening([one for one in verdicts if one.claim.paper == paper])
-        assert row.endswith(f"| {counts.partition(': ')[2].rstrip('.')} |")
+        counts = ledger.numbers(ledger.decisive([one for one in verdicts if one.claim.paper == paper]))
+        assert row.endswith(f"| {counts} |")
     drawn, now = (re.findall(r'>([^<>]+)</text>|aria-label="([^"]*)"', svg) for svg in (picture.FILE.read_text(), picture.svg()))
     assert drawn == now, "draw the picture of README again: make picture"
 

@@ -69,7 +69,7 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed):
     cells = merged(executed)
     assert len(cells) == len(CELLS) + 1
     switch = cells[1].source
-    assert switch.index('data-scale="laptop" aria-pressed="true">CIFAR-10, recorded<') < switch.index(
+    assert switch.index('data-scale="laptop" aria-pressed="true">CIFAR-10 at 8/255, recorded<') < switch.index(
         'data-scale="quick" aria-pressed="false">digits, computed here<'
     )
     both, same, only_computed = cells[4], cells[5], cells[6]
@@ -84,6 +84,23 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed):
     assert f'<p class="scale-mark" data-scale="laptop" data-kept hidden>Parts with an edge: {ONLY}.</p>' in switch
     assert "data-first" not in switch
     assert only_computed.outputs[2].output_type == "stream"  # behind the end: in both views
+
+
+def test_an_execution_opens_unless_something_up_to_its_first_chart_failed(executed, tmp_path):
+    assert merging.opens(executed[RECORDED])  # only cells below the chart failed
+    node = nbformat.read(executed[RECORDED], as_version=4)
+    nothing = nbformat.v4.new_notebook(cells=[cell for cell in node.cells if not html_or_chart(cell)])
+    nbformat.write(nothing, tmp_path / "nothing.ipynb")
+    assert not merging.opens(tmp_path / "nothing.ipynb")
+    failing = next(cell for cell in node.cells if any(one.output_type == "error" for one in cell.get("outputs", [])))
+    node.cells.remove(failing)
+    node.cells.insert(1, failing)
+    nbformat.write(node, tmp_path / "late.ipynb")
+    assert not merging.opens(tmp_path / "late.ipynb")
+
+
+def html_or_chart(cell):
+    return any(output.output_type == "display_data" for output in cell.get("outputs", []))
 
 
 def test_what_a_scale_cannot_have_is_shown_of_the_other_with_the_reason(executed):

@@ -58,8 +58,8 @@ def recorded(data, monkeypatch):
     return record
 
 
-def cells_of(name, change=lambda source: source):
-    """Execute the code of a notebook at the recorded scale in this process and return its cells, with errors as outputs."""
+def cells_of(name, change=lambda source: source, scale=SCALE):
+    """Execute the code of a notebook at a recorded scale in this process and return its cells, with errors as outputs."""
     node = nbformat.read(notebooks.find(name), as_version=4)
     values = {}
     for cell in (cell for cell in node.cells if cell.cell_type == "code"):
@@ -69,23 +69,27 @@ def cells_of(name, change=lambda source: source):
             raised = {"ename": type(error).__name__, "evalue": str(error), "traceback": []}
             cell.outputs = [nbformat.v4.new_output("error", **raised)]
         if "parameters" in cell.metadata.get("tags", []):
-            values["scale"] = SCALE
+            values["scale"] = scale
     return node.cells
 
 
 @pytest.mark.filterwarnings("ignore")  # a kernel prints them
 @pytest.mark.parametrize(
-    ("name", "which"),
-    [*((name, least) for name in registry.SECTIONS), *((name, scattered) for name in registry.SECTIONS if "/4-" in name)],
+    ("name", "which", "scale"),
+    [
+        *((name, least, SCALE) for name in registry.SECTIONS),
+        *((name, scattered, SCALE) for name in registry.SECTIONS if "/4-" in name),
+        *((name, least, "matched") for name in registry.SECTIONS if name.startswith("wei2023/")),
+    ],
 )
-def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name, which):
-    request = registry.request(name, SCALE)
+def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name, which, scale):
+    request = registry.request(name, scale)
     recorded(which(request))
     part = recorded_part(request)
     assert part.specs
     assert len(part.pairs) < len(request.pairs)
-    cells = cells_of(name)
-    merging.check(cells, name, SCALE, complete=False)
+    cells = cells_of(name, scale=scale)
+    merging.check(cells, name, scale, complete=False)
     failed = {number: cell for number, cell in enumerate(cells) if cell.get("outputs")}
     # The cells that load the outcomes and show the main result are executed.
     assert all(number > 3 for number in failed), failed
@@ -100,12 +104,19 @@ def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name,
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["tian2021/6-2-background", "wei2023/5-2-robustness-and-fairness"])  # which show images
-def test_a_page_that_is_complete_has_no_failed_cell(recorded, name):
-    request = registry.request(name, SCALE)
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [
+        ("tian2021/6-2-background", SCALE),  # which shows images, and so does this one
+        ("wei2023/5-2-robustness-and-fairness", SCALE),
+        ("wei2023/5-2-robustness-and-fairness", "matched"),
+    ],
+)
+def test_a_page_that_is_complete_has_no_failed_cell(recorded, name, scale):
+    request = registry.request(name, scale)
     recorded(request.pairs)
-    assert build._is_complete(name, SCALE)
-    merging.check(cells_of(name), name, SCALE, complete=True)
+    assert build._is_complete(name, scale)
+    merging.check(cells_of(name, scale=scale), name, scale, complete=True)
 
 
 @pytest.mark.filterwarnings("ignore")

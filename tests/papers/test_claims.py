@@ -423,7 +423,7 @@ def test_claims_are_named_once_and_say_why_not():
 def test_a_verdict_is_on_the_direction_and_the_size_where_the_paper_prints_one(verdict, theirs, expected):
     found = Verdict(claim(reported=theirs, unit="times"), verdict, "laptop", "cifar10", 8.14, 6.5, 10, seeds=1)
     assert found.summary == expected
-    assert found.words == f"{expected} (CIFAR-10, scale laptop{', one run' * (verdict != 'not tested')})"
+    assert found.words == f"{expected} (CIFAR-10 at 8/255, scale laptop{', one run' * (verdict != 'not tested')})"
     if expected == "direction holds, size differs":
         assert found.numbers == "8.14 [6.50, 10.0] times, the paper 28.0"
 

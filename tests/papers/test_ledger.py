@@ -1,5 +1,6 @@
 """The ledger: rows that carry every claim, pictures, tables, verdicts gathered from the runs of sections."""
 
+import re
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
@@ -63,12 +64,30 @@ def test_each_claim_is_one_row_with_all_its_verdicts():
     assert parsed.options == ["paper", "section", "scale", "verdict"]
 
 
+def test_photographs_count_by_the_verdict_at_the_level_of_the_papers_where_that_tests_a_claim():
+    matched = replace(RECORDED, verdict="holds", scale="matched")
+    assert ledger.decisive([*SOME, matched, RECORDED]) == [*SOME, matched]
+    untested = replace(matched, verdict="not tested", dataset="cifar10")
+    assert ledger.decisive([untested, RECORDED]) == [RECORDED]
+    assert ledger.decisive([untested]) == [untested]
+    other = replace(RECORDED, dataset="mnist")
+    assert ledger.decisive([matched, RECORDED, other]) == [matched, other]
+    assert ledger.opening([matched, RECORDED]) == "On CIFAR-10 at 4/255 (scale matched): 1 holds."
+    # The list has both; the one at 8/255 is not counted, nor found by a filter of verdicts.
+    text = ledger.claims_list([matched, RECORDED], PAGES)
+    assert re.findall(r'<span class="badge [\w -]+" data-scale="(\w+)"( data-verdict)?', text) == [
+        ("matched", " data-verdict"),
+        ("laptop", ""),
+    ]
+    assert '<span data-scale="matched">CIFAR-10 at 4/255: 1 holds</span></span>' in text
+
+
 def test_sections_are_folded_under_the_numbers_of_their_verdicts():
     text = ledger.claims_list([*SOME, RECORDED], PAGES)
     assert Rows(text).groups == 2
     assert "Tian 2021: Section 4.1, class bias" in text
     assert '<span data-scale="quick">digits: 1 holds, 1 open, 1 not tested</span>' in text
-    assert '<span data-scale="laptop">CIFAR-10: 1 fails</span>' in text
+    assert '<span data-scale="laptop">CIFAR-10 at 8/255: 1 fails</span>' in text
 
 
 def test_on_the_page_of_a_section_what_no_scale_tests_is_folded_below():
@@ -108,7 +127,7 @@ def test_a_remark_says_on_the_page_and_in_the_ledger_why_a_claim_fails_or_is_ope
     assert ledger.remark(one).startswith("PGD-AT predicts frog far more often")
     for filters in (False, True):
         text = ledger.claims_list([one], filters=filters).partition("</style>")[2]
-        assert text.count(f'<span class="remark">CIFAR-10: {escape(ledger.remark(one))}</span>') == 1
+        assert text.count(f'<span class="remark">CIFAR-10 at 8/255: {escape(ledger.remark(one))}</span>') == 1
         assert 'class="remark"' not in ledger.claims_list(SOME, filters=filters).partition("</style>")[2]
 
 
@@ -133,7 +152,9 @@ def test_an_address_names_filters_and_a_claim():
 
 def test_the_first_sentence_counts_the_verdicts_of_each_scale():
     text = ledger.opening([*SOME, RECORDED])
-    assert text == "On CIFAR-10 (scale laptop): 1 fails. On digits (scale quick): 1 holds, 1 fails, 1 open, 1 not tested."
+    assert (
+        text == "On CIFAR-10 at 8/255 (scale laptop): 1 fails. On digits (scale quick): 1 holds, 1 fails, 1 open, 1 not tested."
+    )
 
 
 def test_the_picture_holds_all_numbers_and_marks_an_end_that_is_unbounded():

@@ -19,7 +19,7 @@ from classwise.runs.compute import validate
 @pytest.mark.parametrize("scale", scales.SCALES)
 def test_every_section_asks_for_runs_that_exist(section, scale):
     request = registry.request(section, scale)
-    assert request.specs
+    assert request.pairs
     planned = {spec.id for spec, _ in request.pairs}
     for spec, evaluations in request.pairs:
         if not datasets.known_classes(spec.dataset):

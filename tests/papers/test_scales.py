@@ -1,20 +1,53 @@
 from dataclasses import replace
 
+import pytest
+
 from classwise import attacks, defences
+from classwise.core.datasets import published_size
 from classwise.papers import registry, scales, variants
 from classwise.papers.scales import Recipe, Scale, merged
 from classwise.papers.sections import CLEAN_AND_PGD, Section, requested
+from classwise.runs.compute import validate
 
 SHARED = ("averages", "measure", "select")
+# By defence, the images of a training at scale matched where they are not 200 epochs of 3,200.
+IMAGES = {"csr": 2 * 49_000, "free-at": 200 * 1_216}
+# After which epoch of 200 a part of a defence begins: averages and late weights as printed, FRL for 40 epochs.
+SHARES = ("warm_up", "average_from", "weigh_from", "calibrate_from")
+BEGINS = {key: {"average_from": 50} for key in ("at-fawa", "at-cfa", "trades-cfa", "fat-cfa")}
+BEGINS |= {key: {"warm_up": 160} for key in ("frl-rw", "frl-rmrw")} | {"dafa": {"warm_up": 127}}
+BEGINS |= {"ldam": {"weigh_from": 200}, "ldam-drw": {"weigh_from": 160}}
 
 
-def test_one_training_of_scale_laptop_serves_all_its_readers():
-    specs = {spec for name in registry.SECTIONS for spec, _ in registry.request(name, "laptop").pairs}
+@pytest.mark.parametrize("scale", ["laptop", "matched"])
+def test_one_training_of_a_recorded_scale_serves_all_its_readers(scale):
+    specs = {spec for name in registry.SECTIONS for spec, _ in registry.request(name, scale).pairs}
     plain = dict.fromkeys(SHARED) | {"averages": (), "measure": 1, "keep_last": 1}
     assert len({replace(spec, **plain) for spec in specs}) == len(specs)
     # What a reader chooses is trained, also where a section may not choose it.
-    (chosen,) = registry.request("defences", "laptop", defences=["pgd-at"], measure=1, averages=()).specs
-    assert (chosen.measure, chosen.averages) == (1, ())
+    (chosen,) = registry.request("defences", scale, defences=["pgd-at"], measure=1, averages=()).specs
+    assert (chosen.measure, chosen.averages, chosen.renewed) == (1, (), False)
+
+
+@pytest.mark.parametrize("defence", defences.DEFENCES)
+def test_defences_at_the_level_of_the_papers_see_as_many_images(defence):
+    spec = registry.training("matched", defence, 0)
+    validate.check(spec, [str(spec.warm_start)])
+    assert spec.epochs * (spec.epoch_images or published_size("cifar10").train) == IMAGES.get(defence, 640_000)
+    assert spec.half
+    parts = vars(defences.build(defence, spec.options)).values()
+    begins = {name: round(200 * getattr(part, name)) for part in parts for name in SHARES if getattr(part, name, 0)}
+    assert begins == BEGINS.get(defence, {})
+
+
+def test_every_training_at_the_level_of_the_papers_is_on_cifar10_at_half_their_radius():
+    pairs = [pair for name in registry.SECTIONS for pair in registry.request(name, "matched").pairs]
+    assert {(spec.dataset, spec.model, spec.half, spec.precision) for spec, _ in pairs} == {
+        ("cifar10", "resnet10-s2", True, "float32")
+    }
+    assert {spec.eps for spec, _ in pairs if spec.probe_eps is None} == {"4/255"}
+    strong = {(one.per_class, one.classes) for _, some in pairs for one in some if one.attack == "strong"}
+    assert strong == {(100, ()), (None, ("bird", "cat", "deer"))}
 
 
 def test_options_are_merged_by_name_and_other_fields_replaced():

@@ -69,6 +69,15 @@ def test_what_is_stored_is_kept_with_the_evaluations_that_all_runs_have(data):
     assert outcomes.attrs["recorded"] == "all"
 
 
+def test_a_page_may_show_photographs_at_the_level_of_the_papers_first(request_):
+    assert runs.shown_scales(SECTION, "quick") == ["quick"]
+    recorded(request_, "pgd-at", seeds=[0])
+    assert runs.shown_scales(SECTION, "quick") == ["laptop", "quick"]
+    recorded(registry.request(SECTION, "matched"), "pgd-at", seeds=[0])
+    assert runs.shown_scales(SECTION, "quick") == ["matched", "laptop", "quick"]
+    assert runs.shown_scales(SECTION, "matched") == ["matched"]
+
+
 def test_parts_that_are_not_recorded_say_so(data):
     request = registry.request("tian2021/6-1-training-adjustment", SCALE)
     record(request.specs[0], CLEAN, PGD)
@@ -82,7 +91,7 @@ def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(request_):
     recorded(request_, "pgd-at", seeds=[0])
     gap, wider = (judged()[name] for name in ("gap", "wider-than-standard"))
     assert gap.verdict in ("holds", "fails", "open")
-    assert gap.words.endswith("(CIFAR-10, scale laptop, one run)")
+    assert gap.words.endswith("(CIFAR-10 at 8/255, scale laptop, one run)")
     assert (wider.verdict, wider.reason) == ("not tested", "no results on CIFAR-10 for standard")
 
 

@@ -145,12 +145,15 @@ def _execute(name: str, scale: str) -> float:
     if name == "audit" and (folder := _recorded_audit()) and "laptop" in scales.also_read(scale):
         notebooks.execute(source, recorded, {"weights": str(folder)}, failed)
         merging.merge(recorded, target, ("laptop", scale), name, complete=True)
-    for other in scales.also_read(scale) if name in registry.SECTIONS else []:
-        if other in runs.shown_scales(name, scale):
-            notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
+    others = scales.also_read(scale) if name in registry.SECTIONS else []
+    *stored, _ = runs.shown_scales(name, scale) if others else ("",)
+    for other in stored:  # the first one that shows the beginning of the page, else the last
+        notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
+        if other == stored[-1] or merging.opens(recorded):
             merging.merge(recorded, target, (other, scale), name, complete=_is_complete(name, other))
-        else:
-            merging.mark_computed(target, (other, scale))
+            break
+    if others and not stored:
+        merging.mark_computed(target, (others[-1], scale))
     return time.perf_counter() - began
 
 

@@ -60,7 +60,8 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *,
     failed = [any(_errors([one])) for one in others]
     opening = next((place for place, cell in enumerate(cells) if figures.specifications(cell.outputs)), 0)
     poor = any(failed[: opening + 1]) or _values(others[opening]) <= _FEW < _values(cells[opening])
-    head, only = _switch(scales, scales[1] if poor else ""), _only_computed(scales)
+    reading = f"{'../' * name.count('/')}guide/reading.html#two-radii"
+    head, only = _switch(scales, scales[1] if poor else "", reading), _only_computed(scales)
     if any(lacks and cell.outputs for cell, lacks in zip(cells, failed, strict=True)):
         head += f'\n<p class="scale-mark" data-scale="{scales[0]}" data-kept hidden>Parts with an edge: {only}.</p>'
     for cell, one, lacks in zip(cells, others, failed, strict=True):
@@ -70,6 +71,13 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *,
         elif not lacks and cell.outputs != one.outputs:
             cell.outputs = both({scales[0]: one.outputs, scales[1]: cell.outputs})
     _write(node, computed, head)
+
+
+def opens(notebook: Path) -> bool:
+    """Return whether an executed notebook has a chart, and nothing above its first one failed."""
+    cells = [cell for cell in _read(notebook, _GIVEN, _RAISED).cells if cell.cell_type == "code"]
+    first = next((place for place, cell in enumerate(cells) if figures.specifications(cell.outputs)), None)
+    return first is not None and not any(_errors(cells[:first]))
 
 
 def mark_computed(notebook: Path, scales: tuple[str, str]) -> None:
@@ -161,10 +169,10 @@ def shown(text: str, kind: str = "text/html", **metadata: str) -> "NotebookNode"
     return output
 
 
-def _switch(scales: Sequence[str], first: str) -> str:
+def _switch(scales: Sequence[str], first: str, reading: str) -> str:
     """Return the buttons that choose between the outputs of scales, the first of them shown.
 
-    first: the scale that this page opens with, whatever was chosen on other pages.
+    first: the scale that this page opens with, whatever was chosen on other pages. reading: where the radius is explained.
     """
     pressed = {scale: str(scale == (first or scales[0])).lower() for scale in scales}
     buttons = "".join(
@@ -172,4 +180,5 @@ def _switch(scales: Sequence[str], first: str) -> str:
         for scale, state in pressed.items()
     )
     opens = f' data-first="{first}"' if first else ""
-    return f'<div class="scale-switch"{opens} role="group" aria-label="Dataset of the results on this page">{buttons}</div>'
+    why = f'<a href="{reading}">Why this radius?</a>'
+    return f'<div class="scale-switch"{opens} role="group" aria-label="Dataset of the results on this page">{buttons}{why}</div>'

@@ -147,8 +147,8 @@ class FAWA(Averaging):
         return worst >= self.threshold
 
 
-# The share of the epochs that the gate of FAWA accepted in the pilots of scale "matched" (benchmarks/pilots.toml).
-_ACCEPTED = 0.6
+# The share of the epochs from 50 on that the gate of FAWA accepted in the pilots of scale "matched" (benchmarks/pilots.toml).
+_ACCEPTED = 0.46
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from classwise.charts.style import VERDICT_COLOURS
-from classwise.core import datasets
 from classwise.core.markup import counted
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
-from classwise.papers.scales import CLOSED_FORM, dataset_of, place, scale_title
+from classwise.papers.scales import CLOSED_FORM, SCALES, location, place, scale_title, where
 from classwise.stats.significance import p_value
 
 # The picture of a verdict in pixels: its width and margin.
@@ -35,21 +34,38 @@ def address(claim: Claim | None = None, **filters: str) -> str:
     return "claims.html" + (f"?{query}" if query else "") + (f"#{anchor(claim)}" if claim else "")
 
 
+def decisive(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts that count: on photographs those at the level of the papers where that tests a claim, else the others.
+
+    A claim that no recorded scale tests counts once, at the last one that has a verdict on it.
+    """
+    first, *others = [name for name, size in SCALES.items() if size.only_read]
+    tested = {(anchor(one.claim), one.dataset) for one in verdicts if one.scale == first and one.verdict != "not tested"}
+    elsewhere = {anchor(one.claim) for one in verdicts if one.scale in others}
+
+    def counts(one: Verdict) -> bool:
+        if one.scale == first:
+            return one.verdict != "not tested" or anchor(one.claim) not in elsewhere
+        return one.scale not in others or (anchor(one.claim), one.dataset) not in tested
+
+    return [one for one in verdicts if counts(one)]
+
+
 def opening(verdicts: Sequence[Verdict]) -> str:
-    """Return for each scale how many claims hold, fail, are open or are not tested."""
-    parts = []
+    """Return for each scale how many claims hold, fail, are open or are not tested, of the `decisive` verdicts."""
+    verdicts, parts = decisive(verdicts), list[str]()
     for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=place)):
         some = [verdict for verdict in verdicts if verdict.scale == scale]
-        parts.append(f"On {'the ' if scale == CLOSED_FORM else ''}{_title(scale)}: {_numbers(some)}.")
+        parts.append(f"On {'the ' if scale == CLOSED_FORM else ''}{_title(scale)}: {numbers(some)}.")
     return " ".join(parts) or "No claim was judged."
 
 
 def _title(scale: str) -> str:
-    """Return the dataset of a scale, which the names of its other datasets contain, and the scale: "CIFAR-10 (scale laptop)"."""
-    return f"{datasets.title(dataset_of(scale))} ({scale_title(scale)})"
+    """Return the dataset of a scale, which the names of its other datasets contain, and the scale: "digits (scale quick)"."""
+    return f"{where(scale)} ({scale_title(scale)})"
 
 
-def _numbers(verdicts: Sequence[Verdict]) -> str:
+def numbers(verdicts: Sequence[Verdict]) -> str:
     """Return the numbers of verdicts, of those kinds that there are: "2 hold, 1 fails, 3 not tested"."""
     number = Counter(verdict.verdict for verdict in verdicts)
     return ", ".join(
@@ -118,13 +134,13 @@ def _paper_title(paper: str) -> str:
 def _section(section: str, groups: Sequence[Sequence[Verdict]], linked: bool) -> str:
     """Return the claims of a section, folded under its name and the numbers of their verdicts at each scale."""
     scales: dict[str, list[Verdict]] = {}
-    for one in (verdict for group in groups for verdict in group):
+    for one in decisive([verdict for group in groups for verdict in group]):
         scales.setdefault(one.scale, []).append(one)
     counts = ""
     for scale, some in scales.items():
         tested = [verdict for verdict in some if verdict.verdict != "not tested"]
-        where = " and ".join(dict.fromkeys(datasets.title(verdict.dataset) for verdict in tested or some))
-        counts += f'<span data-scale="{scale}">{escape(f"{where}: {_numbers(some)}")}</span>'
+        on = " and ".join(dict.fromkeys(location(verdict.dataset, scale) for verdict in tested or some))
+        counts += f'<span data-scale="{scale}">{escape(f"{on}: {numbers(some)}")}</span>'
     paper, _, short = section.partition("/")
     name = escape(f"{_paper_title(paper)}: {section_title(section)}")
     page = f'<a href="{section}.html">Page of the section</a>' * linked
@@ -147,11 +163,12 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
     """Return a row that opens to the measure, the verdicts and links; pictured: intervals are shown while it is folded, too."""
     claim = verdicts[0].claim
     pictures = [interval_picture(verdict) if verdict.verdict != "not tested" else "" for verdict in verdicts]
-    badges = "".join(
-        f'<span class="badge {kind(verdict)}" data-scale="{verdict.scale}" data-verdict="{verdict.verdict}">'
-        f"{verdict.summary}: {escape(datasets.title(verdict.dataset))}</span>"
-        for verdict in verdicts
-    )
+    counting = decisive(verdicts)
+    badges = ""
+    for verdict in verdicts:
+        filtered = f' data-verdict="{verdict.verdict}"' if verdict in counting else ""
+        words = f"{verdict.summary}: {escape(location(verdict.dataset, verdict.scale))}"
+        badges += f'<span class="badge {kind(verdict)}" data-scale="{verdict.scale}"{filtered}>{words}</span>'
     place = f'<span class="place">({escape(claim.where)})</span>'
     facts = (
         f"<p>Holds if the {'ratio' if claim.log else 'measure'} is {escape(claim.supported)}. "
@@ -159,7 +176,7 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
     )
     line = f'<span class="verdicts">{badges}</span><span class="claim">{escape(claim.statement)} {place}</span>'
     why = "".join(
-        f'<span class="remark">{escape(f"{datasets.title(verdict.dataset)}: {remark(verdict)}")}</span>'
+        f'<span class="remark">{escape(f"{location(verdict.dataset, verdict.scale)}: {remark(verdict)}")}</span>'
         for verdict in verdicts
         if remark(verdict)
     )

@@ -14,7 +14,7 @@ from classwise.core import datasets
 from classwise.core.markup import counted
 from classwise.papers import ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
-from classwise.papers.scales import dataset_of, place, title_of
+from classwise.papers.scales import SCALES, dataset_of, place, title_of, where
 
 
 def link(number: int, **chosen: str) -> str:
@@ -26,8 +26,10 @@ def link(number: int, **chosen: str) -> str:
 
 
 def of_paper(paper: str, verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
-    """Return the verdicts on a paper by scale, those recorded elsewhere first."""
-    some = sorted((verdict for verdict in verdicts if verdict.claim.paper == paper), key=lambda one: place(one.scale))
+    """Return the `ledger.decisive` verdicts on a paper by scale, those recorded elsewhere first."""
+    of_it = ledger.decisive([verdict for verdict in verdicts if verdict.claim.paper == paper])
+    order = list(SCALES)
+    some = sorted(of_it, key=lambda one: (place(one.scale), order.index(one.scale) if one.scale in order else 0))
     return {scale: list(group) for scale, group in groupby(some, lambda verdict: verdict.scale)}
 
 
@@ -77,15 +79,20 @@ def _square(verdict: Verdict) -> str:
 
 
 def agreement(verdicts: Sequence[Verdict], recorded: str, computed: str) -> str:
-    """Return a table in HTML of how many claims have each pair of verdicts at two scales: of the first in rows."""
-    names = [datasets.title(dataset_of(scale)) for scale in (recorded, computed)]
+    """Return a table in HTML of how many claims have each pair of verdicts on the datasets of two scales: of the first in rows.
+
+    Of several scales on one dataset the `ledger.decisive` verdicts count.
+    """
+    images = [dataset_of(scale) for scale in (recorded, computed)]
+    names = list(map(datasets.title, images))
     if names[0] == names[1]:
         return f"<p>None: all results are of {names[0]}.</p>"
     of_claim: dict[str, dict[str, str]] = {}
-    for verdict in verdicts:
-        # The first one is on the dataset of the scale itself.
-        of_claim.setdefault(ledger.anchor(verdict.claim), {}).setdefault(verdict.scale, verdict.verdict)
-    pairs, kinds = Counter((one.get(recorded), one.get(computed)) for one in of_claim.values()), VERDICTS[:-1]
+    for verdict in ledger.decisive(verdicts):
+        if verdict.scale in SCALES:
+            # The first one is on the dataset of the scale itself.
+            of_claim.setdefault(ledger.anchor(verdict.claim), {}).setdefault(dataset_of(verdict.scale), verdict.verdict)
+    pairs, kinds = Counter(tuple(map(one.get, images)) for one in of_claim.values()), VERDICTS[:-1]
     rows, columns = ([f"{kind}, {name}" for kind in kinds] for name in names)
     table = pd.DataFrame([[pairs[row, column] for column in kinds] for row in kinds], index=rows, columns=columns)
     same, number = sum(pairs[kind, kind] for kind in kinds), counted(int(table.to_numpy().sum()), "claim")
@@ -94,7 +101,7 @@ def agreement(verdicts: Sequence[Verdict], recorded: str, computed: str) -> str:
 
 def untested(verdicts: Sequence[Verdict]) -> str:
     """Return why claims were not tested, with the number of verdicts at each scale; "" if all of them were tested."""
-    parts = []
+    verdicts, parts = ledger.decisive(verdicts), list[str]()
     for scale in sorted({verdict.scale for verdict in verdicts}, key=place):
         some = [verdict for verdict in verdicts if verdict.scale == scale and verdict.verdict == "not tested"]
         other = sum(verdict.excluded for verdict in some)
@@ -106,7 +113,7 @@ def untested(verdicts: Sequence[Verdict]) -> str:
         )
         words = [f"{number} {verbs[number == 1]} {what}" for number, verbs, what in reasons if number]
         if words:
-            parts.append(f"on {datasets.title(dataset_of(scale))}, {', '.join(words)}")
+            parts.append(f"on {where(scale)}, {', '.join(words)}")
     return f"*Not tested*: {'; '.join(parts)}." if parts else ""
 
 
@@ -126,7 +133,7 @@ def reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
 
 def not_reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
     """Return in Markdown the claims of a paper that fail, and why others were not tested."""
-    some = [verdict for verdict in verdicts if verdict.claim.paper == paper]
+    some = ledger.decisive([verdict for verdict in verdicts if verdict.claim.paper == paper])
     failed = [verdict for verdict in some if verdict.verdict == "fails"]
     lines = [
         f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}: {v.numbers}.* {ledger.remark(v)}".rstrip()

@@ -13,6 +13,10 @@ Fields = Mapping[str, Any]
 # In place of every WideResNet (Tian 2021, Wei 2023 and Entropy 2022 train some).
 NARROW = "a ResNet-18 stands for the wide networks of the papers"
 SLIM = "a ResNet-10 of width 24, trained for 13 epochs, stands for the networks of the papers: patterns can agree, not numbers"
+MATCHED = (
+    "a ResNet-10 of width 24 at a radius of 4/255, trained for 200 epochs of 3,200 images, stands for the networks of the papers "
+    "at 8/255: at half of the radius it is about as hard pressed as they are"
+)
 
 # The scale and the dataset of verdicts that are computed from formulas, without any run.
 CLOSED_FORM, MODEL = "closed form", "Gaussian model"
@@ -91,9 +95,12 @@ class Scale:
         return {name: value for name, value in fields.items() if name not in self.shared or value == self.run[name]}
 
     def evaluation(self, fields: Fields, recipe: Recipe, section: str = "") -> dict[str, Any]:
-        """Return the fields of an Evaluation at this scale, which replace those of the same name."""
+        """Return the fields of an Evaluation at this scale, which replace those of the same name.
+
+        One that names its classes keeps all their images.
+        """
         used = recipe if self.paper_recipes else Recipe()
-        tables = (self.attacks, used.attacks, used.sections.get(section, {}))
+        tables = () if fields.get("classes") else (self.attacks, used.attacks, used.sections.get(section, {}))
         return {**fields, **{name: value for table in tables for name, value in table.get(fields["attack"], {}).items()}}
 
 
@@ -105,6 +112,9 @@ _SOME = {"per_class": 100, "batch": 250}
 _SEARCHES = {"cw": {**_FEW, "options": {"goal": "inside"}}, "n-attack": {**_FEW, "options": {"steps": 100, "population": 100}}}
 
 _RESNET = {"dataset": "cifar10", "model": "resnet18", "width": 64, "augment": "crop-flip"}
+_SMALL_RESNET = {**_RESNET, "model": "resnet10-s2", "width": 24, "batch": 64}
+# A hundred images of each class where an attack takes long.
+_SLOW_ON_A_CPU = dict.fromkeys(("strong", "temperature-pgd-20", "autoattack", "cw", "n-attack", "square", "apgd-ce"), _SOME)
 STEPS = {"schedule": "step@trades", "epochs": 100, "nesterov": False, "weight_decay": 2e-4}
 
 _HE = {"schedule": "step", "milestones": (75,), "epochs": 77, "attack": "pgd-10@trades"}
@@ -162,6 +172,8 @@ OTHER_DATASETS: dict[str, dict[str, Recipe]] = {
 }
 
 _QUICK_RATE = 0.3
+# Chosen by the pilots (benchmarks/pilots.toml).
+_MATCHED_RATE = 0.1
 
 # With as many steps as tau, friendly PGD would be PGD: of three steps one, as of ten three.
 _FRIENDLY: dict[str, Fields] = {name: {"attack_options": {"tau": 1}} for name in ("fat-constant", "fat-ccm", "fat-cfa")}
@@ -219,14 +231,54 @@ SCALES: dict[str, Scale] = {
         # It misclassifies more images in less time (`strong_eval` of `make bench` compares it with AutoAttack).
         attacks={"strong": {"attack": "cr"}},
     ),
+    # CIFAR-10 at the level of the papers: a small network at half of their radius. One of their epochs is one of 50 steps, so
+    # that what they count by epochs keeps its printed value.
+    "matched": Scale(
+        run={
+            **_SMALL_RESNET,
+            "eps": "4/255",
+            "lr": _MATCHED_RATE,
+            "schedule": "step",
+            "epochs": 200,
+            "epoch_images": 3200,
+            # The gate of FAWA, which selects, too.
+            "select": "pgd-5-any",
+            "probe": "pgd-5-any",
+            "select_from": 0.25,
+            "select_averages_every": 10,
+            "measure": 50,
+            "averages": ("ema", "fawa", "sham"),
+            "renewed": True,
+            "half": True,
+        },
+        seeds=(0, 1, 2, 3, 4),
+        inner_attack={"steps": 2},
+        inner_elsewhere={"steps": 3},
+        shared=("averages", "measure", "renewed", "select"),
+        defences=_by_defence(
+            _steps_of_trades(_MATCHED_RATE),
+            _FRIENDLY,
+            {name: {"attack_options": {"steps": 3}} for name in ("fat", "fat-trades", *_FRIENDLY)},
+            # 40 epochs of weights, as published.
+            {name: {"options": {"warm_up": 0.8}} for name in ("frl-rw", "frl-rmrw")},
+            {
+                # As many passes as other trainings: it takes eight of each batch, and others three.
+                "free-at": {"epoch_images": 1216},
+                # The source of transfer attacks has no averages.
+                "standard": {"averages": (), "renewed": False},
+                # Its two epochs fine-tune a finished network: two passes over all images.
+                "csr": {"epoch_images": None, "averages": (), "renewed": False},
+            },
+        ),
+        attacks=_SLOW_ON_A_CPU,
+        note=MATCHED,
+        only_read=True,
+    ),
     # CIFAR-10 on one CPU core: 15 to 40 minutes a run, so its results are recorded.
     "laptop": Scale(
         run={
-            **_RESNET,
-            "model": "resnet10-s2",
-            "width": 24,
+            **_SMALL_RESNET,
             "eps": "8/255",
-            "batch": 64,
             "epochs": 13,
             # The attack that selects is the probe, so that the validation images are measured once after each epoch.
             "select": "pgd-5",
@@ -250,8 +302,7 @@ SCALES: dict[str, Scale] = {
                 "standard": {"averages": ()},
             },
         ),
-        # A hundred images of each class where an attack takes long.
-        attacks=dict.fromkeys(("strong", "temperature-pgd-20", "autoattack", "cw", "n-attack", "square", "apgd-ce"), _SOME),
+        attacks=_SLOW_ON_A_CPU,
         note=SLIM,
         only_read=True,
     ),
@@ -298,11 +349,25 @@ def scale_title(scale: str) -> str:
 
 
 def title_of(scale: str) -> str:
-    """Return what a scale shows: "CIFAR-10, recorded", "digits, computed here" or "Gaussian model, closed form"."""
+    """Return what a scale shows: "CIFAR-10 at 8/255, recorded", "digits, computed here" or "Gaussian model, closed form"."""
     how = "recorded", "computed here", CLOSED_FORM
-    return f"{datasets.title(dataset_of(scale))}, {how[place(scale)]}"
+    return f"{where(scale)}, {how[place(scale)]}"
+
+
+def where(scale: str) -> str:
+    """Return the dataset of a scale, of one that is only read with its radius: "CIFAR-10 at 8/255"."""
+    return location(dataset_of(scale), scale)
+
+
+def location(dataset: str, scale: str) -> str:
+    """Return the title of a dataset, with the radius where it is that of a scale that is only read: "CIFAR-10 at 8/255"."""
+    radius = f" at {SCALES[scale].run['eps']}" if scale in SCALES and SCALES[scale].only_read else ""
+    return datasets.title(dataset) + (radius if dataset == dataset_of(scale) else "")
 
 
 def also_read(scale: str) -> list[str]:
-    """Return the scales whose recorded results are shown next to those of a computed scale; [] for one that is only read."""
+    """Return the scales whose recorded results are shown next to those of a computed scale, that of the papers' level first.
+
+    [] for one that is only read.
+    """
     return [] if SCALES[scale].only_read else [name for name, size in SCALES.items() if size.only_read]

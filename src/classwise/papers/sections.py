@@ -177,7 +177,7 @@ def requested(
     """
     size = SCALES[scale]
     dataset = str(fields.get("dataset") or section.run.get("dataset") or size.run["dataset"])
-    other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS[scale].get(dataset, Recipe())
+    other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS.get(scale, {}).get(dataset, Recipe())
     used = size.seeds[: section.max_seeds] if seeds is None else seeds
     run = size.allowed(section.run)
     plain = {one: merged(other.run, other.defences.get(one, {}), run, fields) for one in section.defences}

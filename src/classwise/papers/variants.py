@@ -48,8 +48,9 @@ def combined(*variants: Variants) -> Variants:
 
 
 def by_scale(variants: Variants, **others: Variants) -> Variants:
-    """Return `variants`, but at the scales named in `others` those given for them."""
-    return lambda scale, plain: others.get(scale, variants)(scale, plain)
+    """Return `variants`, but at the scales named in `others` those given for them; scale matched has those of laptop."""
+    shared = {"matched": others["laptop"], **others} if "laptop" in others else others
+    return lambda scale, plain: shared.get(scale, variants)(scale, plain)
 
 
 def margins(*multiples: str) -> Variants:

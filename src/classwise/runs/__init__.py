@@ -13,7 +13,7 @@ from classwise.runs.audits import audit, audit_checks, audited
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import claim_inputs, judged, other_datasets, page, provenance, shown_scales, verdicts
 from classwise.runs.load import features, history, outcomes
-from classwise.runs.recorded import available, check_recorded, converged, select
+from classwise.runs.recorded import available, check_recorded, converged, recorded_part, select
 
 __all__ = [
     "attacker",
@@ -37,6 +37,7 @@ __all__ = [
     "provenance",
     "rebuilt",
     "rebuilt_sets",
+    "recorded_part",
     "recorded_runs",
     "recording",
     "sanity_summary",

@@ -242,7 +242,7 @@ def page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping[str,
 
 
 def shown_scales(section: str, scale: str) -> list[str]:
-    """Return the scales at which a page shows a section: those only read of which any run is stored, then its own."""
+    """Return the scales at which a page may show a section: those only read of which any run is stored, then its own."""
     return [*(other for other in scales.also_read(scale) if recorded_part(registry.request(section, other)).specs), scale]
 
 

@@ -43,6 +43,7 @@ NETWORKS: Mapping[str, Labelled] = {
         "VGG16": {"model": "vgg16", "width": 8, "lr": 0.05, "epochs": 40, **ONCE},
         "ResNet18": {"model": "resnet18", "width": 4, "lr": 0.1, "epochs": 15, **ONCE},
     },
+    "matched": {},
     "laptop": {"LeNet": _PUBLISHED["LeNet"], "VGG16": {"model": "vgg16", "width": 12}},
     "short": _PUBLISHED,
     "paper": _PUBLISHED,
@@ -58,6 +59,7 @@ TRAININGS: Mapping[str, Labelled] = {
         STEP: {"schedule": "step", **ONCE, **_KEPT},
         DECAY: {"weight_decay": 5e-3, **_SHORT},
     },
+    "matched": {},
     "laptop": {ADAM: _ADAM},
     "short": {
         ADAM: _ADAM,
@@ -73,8 +75,8 @@ NETWORK_LABELS, TRAINING_LABELS = (
 
 
 def base_network(scale: str) -> str:
-    """Return the network of a scale itself: smaller ones at scales quick and laptop, else the paper's ResNet18."""
-    return {"quick": "small CNN", "laptop": "ResNet10"}.get(scale, "ResNet18")
+    """Return the network of a scale itself: smaller ones at scales quick, matched and laptop, else the paper's ResNet18."""
+    return {"quick": "small CNN", "matched": "ResNet10", "laptop": "ResNet10"}.get(scale, "ResNet18")
 
 
 def varied(label: str) -> Variants:

@@ -40,23 +40,23 @@ def trade_offs(*values: str) -> Variants:
     return varied
 
 
-def _drawings(scale: str, dataset: str) -> Variant:
-    """Return the fields of runs on drawings: of MNIST where the dataset is none."""
-    base = base_dataset(dataset)
-    return {"dataset": base} if base in ("digits", "mnist") else {"dataset": "mnist", **MNIST[scale]}
-
-
 def drawings(scale: str, plain: Spec) -> Sequence[Variant]:
-    """Return drawings as they are."""
-    return (_drawings(scale, plain.dataset),)
+    """Return drawings as they are: of MNIST where the dataset is none, and none at scales without that."""
+    base = base_dataset(plain.dataset)
+    if base in ("digits", "mnist"):
+        return ({"dataset": base},)
+    return ({"dataset": "mnist", **MNIST[scale]},) if scale in MNIST else ()
 
 
 def coloured(*colourings: str, **fields: Any) -> Variants:
     """Return variants on drawings on the colour of their class, for each colouring (`core.datasets`)."""
 
     def varied(scale: str, plain: Spec) -> Sequence[Variant]:
-        base = _drawings(scale, plain.dataset)
-        return tuple({**base, "dataset": f"{base['dataset']}-{colouring}", **fields} for colouring in colourings)
+        return tuple(
+            {**base, "dataset": f"{base['dataset']}-{colouring}", **fields}
+            for base in drawings(scale, plain)
+            for colouring in colourings
+        )
 
     return varied
 

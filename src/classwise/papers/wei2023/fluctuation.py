@@ -29,7 +29,7 @@ LAST12 = (*(f"last-{back}" for back in range(11, 0, -1)), "last")
 WEIGHTS = {"plain": "last", "ema": "ema", "fawa": "fawa"}
 # Figure 4 shows the epochs after the first drop of the learning rate, 101 to 120 of 200: at each scale it drops twelve epochs
 # before the end, and scale "paper" ends with epoch 112.
-_EPOCHS = {"quick": 60, "laptop": 20, "short": 30, "paper": 112}
+_EPOCHS = {"quick": 60, "matched": 112, "laptop": 20, "short": 30, "paper": 112}
 _KEPT = ["truth", "answer", "flipped"]
 _SETTING = {"defence": 0, "attack": 0}
 

@@ -15,7 +15,7 @@ from scipy import special
 
 from classwise.papers.sections import Arranged
 from classwise.papers.terms import claims, least, of
-from classwise.papers.wei2023 import gains, methods
+from classwise.papers.wei2023 import gains, methods, preregistration
 from classwise.papers.wei2023.tables import TABLES, spread_change
 from classwise.stats import bootstrap, metrics
 from classwise.stats.combine import along
@@ -25,8 +25,9 @@ NAME = "wei2023/5-2-robustness-and-fairness"
 SECTION = replace(
     methods.TABLES_1_TO_3,
     title="Robustness and fairness performance",
-    parts={"best": methods.AT_BEST},
+    parts={"best": methods.AT_BEST, **preregistration.PARTS},
     arrange={
+        **preregistration.ARRANGE,
         "last": Arranged(methods.by_method, ("",)),
         "best": Arranged(partial(methods.by_method, best=True), ("best",)),
     },
