@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
+import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -18,6 +19,7 @@ from classwise import defences, runs
 from classwise.__main__ import app
 from classwise.core import results
 from classwise.core.errors import NotRecorded
+from classwise.core.paths import checkout
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
@@ -191,6 +193,54 @@ def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later
     assert record([asked]) == ALL
 
 
+def test_weights_of_averages_are_filed_while_evaluations_of_them_are_missing(data, small, ready, monkeypatch):
+    """In half precision: what is filed is what was evaluated, in this folder and in another."""
+    spec = replace(small, averages=("ema",), epoch_images=300, half=True, renewed=True)
+    ready(spec)
+    asked = item(spec, CLEAN, replace(PGD, checkpoint="ema"), replace(PGD, checkpoint="ema-renewed"), weights=True)
+    real = session.Session.get
+
+    def only_last(self, key):
+        return key.evaluation.checkpoint == "last" and real(self, key)
+
+    monkeypatch.setattr(session.Session, "get", only_last)
+    assert record([asked])[-1].startswith("1 of 1 runs are left")
+    names = {store.WEIGHTS, "weights-ema.safetensors", "weights-ema-renewed.safetensors"}
+    assert {path.name for path in store.recorded(spec).glob("*.safetensors")} == names
+    stored = safetensors.torch.load_file(store.recorded(spec) / store.WEIGHTS)
+    assert {name.rpartition(".")[2]: value.dtype for name, value in stored.items()}["weight"] == torch.float16
+    network = networks.network_of(spec).state_dict()
+    assert all(network[name].equal(value.to(network[name].dtype)) for name, value in stored.items())
+    shutil.rmtree(data / "runs")
+    monkeypatch.setattr(session.Session, "get", real)
+    assert not recorder._is_done(asked, None, "none")
+    lines = record([asked])
+    assert sum(line.startswith("evaluated") for line in lines) == 2
+    assert lines[-1] == ALL[0]
+    assert recorder._is_done(asked, None, "none")
+    # Filed at once, a run has the last weights alone; of too many checkpoints it waits until all evaluations are there.
+    other = replace(spec, seed=1, keep_last=3)
+    ready(other)
+    names = ("last-1", "last-2", "ema-1", "ema-2", "ema-renewed")
+    many = item(other, CLEAN, *(replace(PGD, checkpoint=name) for name in names), weights=True)
+    monkeypatch.setattr(session.Session, "get", only_last)
+    record([many])
+    assert not store.recorded(other).exists()
+    monkeypatch.setattr(session.Session, "get", real)
+    record([many])
+    assert [path.name for path in store.recorded(other).glob("*.safetensors")] == [store.WEIGHTS]
+
+
+def test_no_recorded_run_keeps_weights_that_nothing_waits_for():
+    items = {one.spec.relative_path: one for one in queue.read(queue.default("matched"))}
+    root = checkout() / "data" / "recorded"
+    for path in root.glob("*/*/*/weights-*.safetensors"):
+        waiting = items[path.parent.relative_to(root).as_posix()]
+        missing = [one for one in waiting.outcomes if not (path.parent / one.name).exists()]
+        needed = {store.weights_file(path.parent, one.evaluation.checkpoint) for one in missing if one.evaluation}
+        assert path in needed, f"git rm {path.relative_to(checkout())}: all evaluations of it are there"
+
+
 def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, small, monkeypatch):
     # In place of two and twenty steps: an attack that is too weak to matter, and one that nothing withstands.
     weak, strong = (replace(one, eps=eps) for one, eps in zip(session._OVERFITTING, ("0.001", "0.9"), strict=True))
@@ -286,9 +336,27 @@ def test_the_queue_of_scale_laptop_names_what_exists():
     assert all(store.FEATURES in dict(one.further) for one in items)
 
 
+def test_the_queue_at_the_level_of_the_papers_names_what_exists_and_files_all_weights():
+    path = queue.default("matched")
+    items = queue.read(path)
+    queue.check(items, path)
+    assert all(one.weights and one.spec.dataset == "cifar10" for one in items)
+    arms = ["standard", "pgd-at", "trades", "at-ccm", "trades-ccm-ccr"]
+    assert [(one.spec.defence, one.spec.seed) for one in items[:25]] == [(name, seed) for seed in range(5) for name in arms]
+    hard = Evaluation(attack="strong", classes=("bird", "cat", "deer"))
+    own = [one for one in items if one.spec == registry.training("matched", one.spec.defence, one.spec.seed)]
+    assert all(hard.resolved_for(one.spec) in one.evaluations for one in own)
+    assert len(items) - len(own) == 2  # of the fluctuation
+    listed = {one.spec: set(one.evaluations) for one in items}
+    for name, part in registry.request("wei2023/5-2-robustness-and-fairness", "matched").parts.items():
+        for spec, evaluations in part.pairs:
+            assert {one.resolved_for(spec) for one in evaluations} <= listed[spec], name
+    assert all(store.FEATURES in dict(one.further) for one in items)
+
+
 def test_no_queue_evaluates_the_last_weights_of_a_defence_that_returns_its_average():
     """They are those of the defence without the average, which has a row of its own."""
-    for scale in (None, "laptop"):
+    for scale in (None, "matched", "laptop"):
         for one in queue.read(queue.default(scale)):
             if defences.build(one.spec.defence, one.spec.options).averaging.averages:
                 assert {some.checkpoint for some in one.evaluations} <= {"average", "best"}, one.title
