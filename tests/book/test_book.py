@@ -319,7 +319,9 @@ def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):
     with visit(BIAS, "light", 1280, "") as page:
         all_drawn(page, BIAS)
         buttons = page.locator(".scale-switch button")
-        expect(buttons).to_have_text(["CIFAR-10, recorded", "digits, computed here"])
+        expect(buttons).to_have_text([re.compile(r"^CIFAR-10 at [48]/255, recorded$"), "digits, computed here"])
+        expect(page.locator(".scale-switch a")).to_have_attribute("href", "../guide/reading.html#two-radii")
+        shown = buttons.first.get_attribute("data-scale")
         expect(buttons.first).to_have_attribute("aria-pressed", "true")
         recorded = browser.holding(page, "chosen_class")
         expect(recorded).to_have_count(1)
@@ -328,7 +330,7 @@ def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):
         expect(browser.holding(page, "chosen_class").locator("[name=chosen_class] option").nth(3)).to_have_text("3")
         plain, _, query = page.url.partition("?")
         assert query == "scale=quick"
-        for address, one in ((plain, "3"), (f"{plain}?scale=laptop", "cat"), (page.url, "3"), (f"{plain}?scale=none", "3")):
+        for address, one in ((plain, "3"), (f"{plain}?scale={shown}", "cat"), (page.url, "3"), (f"{plain}?scale=none", "3")):
             page.goto(address)
             expect(browser.holding(page, "chosen_class").locator("[name=chosen_class] option").nth(3)).to_have_text(one)
 
