@@ -7,6 +7,7 @@ from classwise.core.datasets import published_size
 from classwise.papers import registry, scales, variants
 from classwise.papers.scales import Recipe, Scale, merged
 from classwise.papers.sections import CLEAN_AND_PGD, Section, requested
+from classwise.runs import load
 from classwise.runs.compute import validate
 
 SHARED = ("averages", "measure", "select")
@@ -128,3 +129,11 @@ def test_a_defence_that_fine_tunes_starts_from_the_run_of_its_base():
 def test_normalised_defences_are_those_by_a_normalised_loss():
     normalised = {name for name, one in defences.DEFENCES.items() if getattr(one.objective, "normalised", False)}
     assert normalised == set(scales.NORMALISED)
+
+
+def test_defences_with_and_without_averages_share_the_dimensions_of_their_results():
+    """Only some have averages with new statistics, which is no setting that results are compared along."""
+    request = registry.request("benz2020/1-class-discrepancy", "matched")
+    assert {spec.renewed for spec in request.specs} == {True, False}
+    places = load._keys([(spec, request.evaluations) for spec in request.specs]).values()
+    assert set().union(*places) == {"defence", "seed", "attack"}
