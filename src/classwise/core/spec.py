@@ -230,7 +230,8 @@ class Spec(Subject):
 
     dimensions: ClassVar[tuple[str, ...]] = ("defence", "seed")
     owned_fields: ClassVar[frozenset[str]] = frozenset(
-        ("attack", "averages", "batch_norm", "epochs", "lr", "measure", "milestones", "renewed", "schedule", "weight_decay"),
+        {"attack", "averages", "batch_norm", "epoch_images", "epochs", "lr", "measure", "milestones", "renewed", "schedule"}
+        | {"weight_decay"}
     )
 
     def __post_init__(self) -> None:
