@@ -292,3 +292,17 @@ def add_checksums(spec: Spec) -> None:
         added = {name: _sum(path.read_bytes()) for name, path in paths.items() if name not in known}
         if added and known:
             _write(folder, known | added)
+
+
+def drop_weights(spec: Spec, keys: Iterable[store.Key]) -> None:
+    """Remove weights of a recorded run that none of its missing results takes; the last ones stay."""
+    folder = store.recorded(spec)
+    if not (others := set(folder.glob("weights-*.safetensors"))):
+        return
+    with store.lock(data_folder() / "recorded"):
+        missing = [key.evaluation for key in keys if not (folder / key.name).exists()]
+        unneeded = others - {store.weights_file(folder, one.checkpoint) for one in missing if one}
+        dropped = {path.name for path in unneeded}
+        _write(folder, {name: total for name, total in _known(folder).items() if name not in dropped})
+        for path in unneeded:
+            path.unlink()

@@ -66,6 +66,8 @@ def record(
         for item in here:
             if store.has_recorded_network(item.spec):
                 archive.add_checksums(item.spec)
+            if out is None and item.weights:
+                archive.drop_weights(item.spec, [*item.outcomes, *item.shown])
     missing = [item for item in todo if item not in ready and not _refused(item)]
     say(_last_line(here, len(items), missing, [] if pack_only else left))
     return failed
