@@ -29,7 +29,7 @@ from classwise.papers.claims import Claim, MeasurementError, Verdict  # noqa: E4
 GOLDEN = TESTS / "golden" / "answers.json"
 KNOWN = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
 NAMES = ("EXTREMES", "CASES")
-FIELDS = ("where", "statement", "low", "high", "unit", "data", "dims", "datasets", "theirs")
+FIELDS = ("where", "statement", "low", "high", "unit", "family", "absolute", "data", "dims", "datasets", "theirs")
 NUMBERS = ("verdict", "effect", "low", "high", "p")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claim_answers import trained_thrice
 from typer.testing import CliRunner
 
 from classwise import defences, runs
@@ -139,7 +140,7 @@ def judged(name: str) -> dict[str, dict[str, Any]]:
     outcomes = runs.outcomes([trained("standard"), trained("pgd-at")], (Evaluation(), Evaluation(attack="pgd-20")))
     if exchanged:
         outcomes = outcomes.assign_coords(defence=outcomes.defence.values[::-1])
-    verdicts = registry.judge(section, outcomes, scale="quick", strict=False)
+    verdicts = registry.judge(section, trained_thrice(outcomes), scale="quick", strict=False)
     return {verdict.claim.name: plain(verdict) for verdict in verdicts}
 
 

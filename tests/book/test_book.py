@@ -1,5 +1,6 @@
 """The built book in a real browser: opened from its files, without a network."""
 
+import json
 import os
 import re
 import zipfile
@@ -21,7 +22,7 @@ from classwise.book import build, data, figures, notebooks, pages
 from classwise.charts.style import CHOSEN
 from classwise.core import markup, paths
 from classwise.core.paths import build_folder
-from classwise.papers import home, registry, selection
+from classwise.papers import home, ledger, registry, selection
 from classwise.stats import metrics, pooling
 
 TOC = yaml.safe_load((paths.checkout() / "book" / "_toc.yml").read_text())
@@ -120,6 +121,22 @@ def findings_of(name: str) -> list[tuple[str, str]]:
     texts = [[one.data["text/markdown"] for one in cell if "text/markdown" in one.get("data", {})] for cell in executed(name)]
     first = next(filter(None, texts))
     return [(bold[1], text) for text in first if (bold := re.search(r"\*\*(.+?)\*\*", text, re.DOTALL))]
+
+
+def places(spec: dict) -> list[str]:
+    """Return the columns of a chart that have a panel for each value, or of which a reader chooses one."""
+    text = json.dumps(spec)
+    panels = re.findall(r'"(?:facet|row|column)": {[^{}]*?"field": "(\w+)"', text)
+    return [name.replace("_", " ") for name in panels + re.findall(r"datum\.(\w+) ===? chosen_", text)]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_a_panel_compares_was_evaluated_on_the_same_images(book, name):
+    for spec in (one for outputs in executed(name) for one in figures.specifications(outputs)):
+        table = figures.table(spec).assign(chart="")
+        if "evaluated" in table:
+            kept, apart = table[table["evaluated"] != ""], [one for one in table if one in ("chart", *places(spec))]
+            assert (kept.groupby(apart)["evaluated"].nunique() == 1).all(), (spec["title"], kept)
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -336,8 +353,10 @@ def test_a_switch_shows_the_photographs_first_and_remembers_the_digits(visit):
 
 
 def test_parts_of_digits_among_the_photographs_have_an_edge_that_a_line_explains(visit):
-    name = next(one for one in DRAWN if "data-kept" in (build_folder() / "executed" / f"{one}.ipynb").read_text())
-    with visit(name, "light", 1280, "laptop") as page:
+    pages = {one: (build_folder() / "executed" / f"{one}.ipynb").read_text() for one in DRAWN}
+    kept = {one: re.search(r"data-scale=\W+(\w+)\W+ data-kept", text) for one, text in pages.items()}
+    name, scale = next((one, found[1]) for one, found in kept.items() if found)
+    with visit(name, "light", 1280, scale) as page:
         edges = "[...document.querySelectorAll('.cell_output')].filter(one => parseFloat(getComputedStyle(one).borderLeftWidth))"
         line = page.locator(".scale-mark", has_text="Parts with an edge: digits, computed here; not recorded on CIFAR-10.")
         expect(line).to_be_visible()
@@ -468,7 +487,7 @@ def test_the_home_page_shows_the_defence_that_is_chosen_beside_the_paper(shown):
 
 def test_a_number_on_the_home_page_opens_its_claims(visit):
     with visit(HOME) as page:
-        assert page.locator(".mosaic a").count() == len(runs.verdicts("quick"))
+        assert page.locator(".mosaic a").count() == len(ledger.decisive(runs.verdicts("quick")))
         tip, square = page.locator(".mosaic .tip"), page.locator(".mosaic a.holds").first
         expect(tip).to_be_hidden()
         square.hover()

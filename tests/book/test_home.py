@@ -63,11 +63,13 @@ def test_the_table_of_agreement_pairs_the_verdicts_of_each_claim(judged):
     assert re.findall(r"<th>(\w.*?)</th>", table) == heads
     numbers = np.array(re.findall(r"<td>(\d+)</td>", table), int).reshape(3, 3)
     assert numbers.tolist() == [[0, 0, 0], [0, 1, 0], [1, 0, 0]]
-    assert "The verdicts on 1 of 2 claims agree." in table
+    assert "Of 1 claim decided on both, 1 have the same verdict." in table
     assert "all results are of digits" in reports.agreement(judged[::2], "quick", "quick")
     # At the level of the papers the first claim holds, as on digits.
     judged.insert(0, replace(judged[1], verdict="holds", scale="matched"))
-    assert "The verdicts on 2 of 2 claims agree." in reports.agreement(judged, "matched", "quick")
+    both = reports.agreement(judged, "matched", "quick")
+    assert "Of 2 claims decided on both, 2 have the same verdict. Cohen's kappa is 1.00" in both
+    assert "(p = 1.000 by Fisher's exact test): verdicts on digits tell next to nothing" in both
     assert [one.verdict for one in reports.of_paper("tian2021", judged)["laptop"]] == ["fails"]
 
 

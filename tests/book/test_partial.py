@@ -125,5 +125,5 @@ def test_an_error_of_a_cell_is_raised_at_a_partial_recording(recorded, mistake):
     name = "tian2021/4-2-class-relations"
     recorded(least(registry.request(name, SCALE)))
     cells = cells_of(name, lambda source: source.replace("dots.confused_pairs(", f"{mistake}\ndots.confused_pairs("))
-    with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 12: AttributeError"):
+    with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 14: AttributeError"):
         merging.check(cells, name, SCALE, complete=False)

@@ -5,6 +5,7 @@ from itertools import combinations
 from pathlib import Path
 
 import altair as alt
+import mocks
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +15,7 @@ from classwise.book import build
 from classwise.charts import style
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category
+from classwise.stats import aggregate, bootstrap, metrics
 
 # Machado et al. 2009, severity 1, for linear RGB.
 SIGHT = {
@@ -138,3 +140,14 @@ def test_numbers_stand_out_from_their_cells(diverging, theme):
     assert min(map(contrast, grounds, inks)) >= 4.5
     # The cells without an effect are like the page.
     assert contrast(grounds[names.index("0")], "#14181e" if theme == "dark" else "#ffffff") < 1.3
+
+
+def test_rows_say_how_many_images_they_are_of_where_attacks_differ_in_them():
+    outcomes = mocks.dataset("outcomes 1").expand_dims(attack=["pgd-20", "strong"])
+    some = outcomes.assign(truth=outcomes.truth.where((outcomes.attack == "pgd-20") | (outcomes.image % 2 == 0), -1))
+    number = {name: int((some.truth.sel(attack=name) >= 0).sum()) for name in ("pgd-20", "strong")}
+    bounds = bootstrap.bootstrap(some, metrics.overall, draws=20)
+    assert dict(style.wide_bounds(bounds).set_index("attack")["evaluated"]) == number
+    assert number["strong"] < number["pgd-20"]
+    shared = metrics.overall(aggregate.counts(aggregate.common_images(some, "attack")))
+    assert "evaluated" not in style.frame(shared)

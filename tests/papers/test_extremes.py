@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from claim_answers import outcomes_with
+from claim_answers import outcomes_with, trained_thrice
 from numpy.testing import assert_allclose
 
 from classwise.papers import terms
 from classwise.papers.claims import Claim
-from classwise.papers.judging import Bootstrap, extreme_draws, judge_all, p_values
+from classwise.papers.draws import Draws, Quantity, extreme_draws
+from classwise.papers.judging import Bootstrap, judge_all, p_values
 from classwise.stats import metrics
 
 NAMES = ("a", "b", "c")
@@ -35,15 +36,17 @@ def of(plain, *others, size=100):
 
 def verdict(data, measure, low=0.0, high=np.inf):
     claim = Claim("c", "wei2023/page", "1", "A claim.", measure, low=low, high=high)
-    return judge_all([claim], data, scale="quick", dataset="digits", bootstrap=Bootstrap(400))[0]
+    return judge_all([claim], trained_thrice(data), scale="quick", dataset="digits", bootstrap=Bootstrap(400))[0]
 
 
-def draws_of(data, parts=gains, **fixed):
-    return extreme_draws(data.expand_dims(seed=[0]), 400, 0, parts=parts, **fixed)
+def draws_of(data, parts=gains, largest=False):
+    claim = Claim("c", "wei2023/page", "1", "A claim.", terms.least(parts, largest=largest))
+    quantity = Quantity(claim, data.expand_dims(seed=[0]))
+    return extreme_draws(quantity.effects, quantity.redrawn(400, 0), quantity.group, largest=largest)
 
 
 def chances(data):
-    return p_values(Claim("c", "wei2023/page", "1", "A claim.", least), draws_of(data))
+    return p_values(Claim("c", "wei2023/page", "1", "A claim.", least), Draws(draws_of(data)))
 
 
 def shuffled(data, seed=0):

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from statsmodels.stats.multitest import multipletests
 
 from classwise import runs
 from classwise.core.errors import UserError
@@ -64,6 +65,29 @@ def test_each_claim_is_one_row_with_all_its_verdicts():
     assert parsed.options == ["paper", "section", "scale", "verdict"]
 
 
+def test_described_claims_have_an_interval_and_a_reason_but_no_p():
+    one = replace(SOME[0], verdict="described", p=float("nan"), adjusted=float("nan"), reason="a description")
+    text = ledger.claims_list([one, SOME[1]], PAGES)
+    assert "10.0 [8.00, 13.0] points, 100 images; a description." in text
+    assert "corrected for all 1 tests of the book" in text
+    assert ledger.numbers([one, SOME[1]]) == "1 open, 1 described"
+    assert len(Rows(text).pictures) == 2
+
+
+def test_rates_of_false_discovery_are_those_of_statsmodels():
+    some = [replace(SOME[0], p=p) for p in (0.01, 0.04, 0.03)]
+    assert [*ledger.false_discovery_rates([*some, SILENT]).values()] == pytest.approx(
+        multipletests([0.01, 0.04, 0.03], method="fdr_bh")[1]
+    )
+
+
+def test_a_described_claim_counts_where_it_is_tested():
+    matched = replace(RECORDED, verdict="described", scale="matched")
+    assert ledger.decisive([matched, RECORDED]) == [RECORDED]
+    assert ledger.decisive([matched, replace(RECORDED, verdict="not tested")]) == [matched]
+    assert ledger.decisive([matched, replace(RECORDED, verdict="described")]) == [matched]
+
+
 def test_photographs_count_by_the_verdict_at_the_level_of_the_papers_where_that_tests_a_claim():
     matched = replace(RECORDED, verdict="holds", scale="matched")
     assert ledger.decisive([*SOME, matched, RECORDED]) == [*SOME, matched]
@@ -113,8 +137,10 @@ def test_a_row_links_to_its_section_and_to_itself():
 
 def test_a_row_has_the_numbers_in_words_and_as_a_picture():
     text = ledger.claims_list(SOME, PAGES)
-    assert "10.0 [8.00, 13.0] points, p (Holm) = 0.002, 100 images" in text
-    assert "p (Holm) &lt; .001" in ledger.claims_list([replace(SOME[0], adjusted=0.0001)])
+    assert (
+        "10.0 [8.00, 13.0] points, p = 0.002, q (Benjamini-Hochberg) = 0.001, 100 images" in text
+    )  # not corrected: it stands by itself
+    assert "p (Holm) &lt; .001" in ledger.claims_list([replace(SOME[1], adjusted=0.0001)])
     assert "not testable on digits: a | reason" in text
     pictures = Rows(text).pictures
     assert len(pictures) == text.count("diamond: the value of the paper") == 3  # what was not tested has none
@@ -228,7 +254,7 @@ def test_a_section_is_judged_at_its_scale_and_told_where_it_cannot_be(data, smal
     assert {one.reason for one in short} == {"no complete results on digits for standard, pgd-at, trades", *excluded}
     quick = judge.verdicts("quick", [], sections=[section])
     assert [one.claim.name for one in quick] == [one.name for one in registry.claims_of(section)]
-    assert quick[0].verdict in ("holds", "fails", "open")
+    assert (quick[0].verdict, quick[0].claim.family) == ("described", "description")
     assert quick[-1].reason == "no results on digits for standard"
 
 

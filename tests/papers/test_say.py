@@ -73,6 +73,8 @@ def test_a_sample_has_as_many_runs_as_each_defence():
     assert say.sample(outcomes) == "2 runs of each defence. 5 test images."
     fewer = outcomes.copy(deep=True)
     fewer.truth[1, 1] = -1
-    assert say.sample(fewer) == "1 to 2 runs of each defence: the intervals do not cover other trainings. 5 test images."
+    assert (
+        say.sample(fewer) == "1 to 2 runs of each defence: the intervals of charts do not cover other trainings. 5 test images."
+    )
     assert say.sample(fewer.sel(defence=["pgd-at"])).startswith("One run of pgd-at: the intervals")
     assert say.sample(outcomes.sel(seed=0, drop=True)).startswith("One run of each defence: the intervals")

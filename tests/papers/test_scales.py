@@ -26,7 +26,7 @@ def test_one_training_of_a_recorded_scale_serves_all_its_readers(scale):
     plain = dict.fromkeys(SHARED) | {"averages": (), "measure": 1, "keep_last": 1}
     assert len({replace(spec, **plain) for spec in specs}) == len(specs)
     # What a reader chooses is trained, also where a section may not choose it.
-    (chosen,) = registry.request("defences", scale, defences=["pgd-at"], measure=1, averages=()).specs
+    chosen, *_ = registry.request("defences", scale, defences=["pgd-at"], measure=1, averages=()).specs
     assert (chosen.measure, chosen.averages, chosen.renewed) == (1, (), False)
 
 

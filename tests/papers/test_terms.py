@@ -36,13 +36,14 @@ def test_terms_compute_what_they_say_and_know_what_they_read():
 
 
 HEADER = ",".join(terms.COLUMNS)
-ROW = "s,c,1,It is so.,1,,points,,,,,"
+ROW = "s,c,1,It is so.,1,,points,,main,,,,,"
 
 
 def test_a_row_is_the_fields_of_a_claim():
-    ((section, row),) = terms.read(f'{HEADER}\ns,c,1,"It is, so.",,2,times,yes,radii,eval_eps,digits mnist,why')
+    ((section, row),) = terms.read(f'{HEADER}\ns,c,1,"It is, so.",,2,times,yes,control,yes,radii,eval_eps,digits mnist,why')
     assert section == "s"
     assert (row["statement"], row["low"], row["high"], row["log"]) == ("It is, so.", -np.inf, 2, True)
+    assert (row["family"], row["absolute"]) == ("control", True)
     assert (row["dims"], row["datasets"]) == (("eval_eps",), ("digits", "mnist"))
 
 
@@ -51,11 +52,12 @@ def test_a_row_is_the_fields_of_a_claim():
     [
         (f"{HEADER.replace('data,', 'dta,')}\n", "unknown column of claims.csv 'dta' .did you mean 'data'"),
         (f"{HEADER.replace('data,', '')}\n", "it needs, in this order: section, name"),
-        (f"{HEADER}\n{ROW},", r"row 2 \(c\) has 13 cells, expected 12: quote a text that has a comma"),
+        (f"{HEADER}\n{ROW},", r"row 2 \(c\) has 15 cells, expected 14: quote a text that has a comma"),
         (f"{HEADER}\n{ROW}\n{ROW}", r"row 3 \(c\): an earlier row has this name"),
         (f"{HEADER}\n{ROW.replace('It is so.', ' ')}", r"row 2 \(c\): statement is empty; write what the paper says"),
         (f"{HEADER}\n{ROW.replace('1,,points', 'one,,points')}", r"row 2 \(c\): low and high must be numbers, .*'one'"),
         (f"{HEADER}\n{ROW.replace('points,,', 'points,no,')}", r"row 2 \(c\): log is 'no'; write yes for a ratio"),
+        (f"{HEADER}\n{ROW.replace('main', 'mian')}", r"unknown family of claims.csv, row 2 \(c\) 'mian' .did you mean 'main'"),
     ],
 )
 def test_a_mistake_in_the_table_is_named(text, says):

@@ -228,6 +228,20 @@ def test_symmetry_test_tells_structure_from_chance():
     assert 0.3 < np.mean(chance) < 0.7
 
 
+def test_a_class_that_is_predicted_too_often_is_no_affinity():
+    """Bowker's test rejects symmetry then, quasi-symmetry stays; neither is rejected more often than chance allows."""
+    rng = np.random.default_rng(0)
+    both = rng.uniform(5, 40, (6, 6))
+    both += both.T
+    often = np.array([1, 1.7, 1, 1, 0.6, 1])
+    names = {"label": range(6), "predicted": range(6)}
+    counts = [[xr.DataArray(rng.poisson(both * how), names, ("label", "predicted")) for how in (1, often)] for _ in range(150)]
+    found = np.array([[significance.symmetry_tests(count) for count in some] for some in counts])
+    assert (np.mean(found[:, 0] < 0.05, axis=0) < 0.12).all()
+    assert np.mean(found[:, 1, 0] < 0.05) > 0.95
+    assert np.mean(found[:, 1, 1] < 0.05) < 0.12
+
+
 def test_symmetry_and_groups_of_nothing_are_not_measured():
     nothing = drawn(np.random.default_rng(0)).copy(data=np.eye(10) * 20)
     empty = drawn(np.random.default_rng(0))
@@ -235,6 +249,7 @@ def test_symmetry_and_groups_of_nothing_are_not_measured():
     for count in (nothing, empty):
         assert np.isnan(significance.symmetry_test(count, draws=20))
         assert np.isnan(significance.groups_test(count, draws=20)).all()
+    assert np.isnan(significance.symmetry_tests(nothing)).all()
 
 
 def test_groups_test_tells_structure_from_chance():

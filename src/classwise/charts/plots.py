@@ -81,6 +81,11 @@ def _table(array: xr.DataArray) -> pd.DataFrame:
     return table.assign(**{str(dim): table[str(dim)].astype(str) for dim in array.dims if dim != "bound"})
 
 
+def _place(array: xr.DataArray) -> pd.DataFrame:
+    """Return the table of an array that places the rows of another, which say how many images they are of."""
+    return _table(array.drop_vars("evaluated", errors="ignore"))
+
+
 def _digits(values: pd.Series) -> int:
     """Return how many digits after the point numbers of this size need."""
     largest = values.abs().max()
@@ -97,7 +102,7 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
         at = {"y": alt.datum(0)} if shown.vertical else {"x": alt.datum(0)}
         chart = alt.layer(alt.Chart(table).mark_rule(color=GREY, aria=False).encode(**at), chart, data=table)
     if band is not None:
-        both = table.merge(_table(band).rename(columns={"low": "from", "high": "to"}).drop(columns="value"))
+        both = table.merge(_place(band).rename(columns={"low": "from", "high": "to"}).drop(columns="value"))
         y, x = alt.Y(members.encoded, sort=list(members.values), title=None), alt.X("from:Q", title=axis, scale=scale)
         bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14).encode(y=y, x=x, x2="to:Q")
         chart = alt.layer(bar, chart, data=both)
@@ -113,7 +118,7 @@ def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **
     """Return values as lines along a dimension of numbers, or over another quantity, an array with a name; bounds are bands."""
     shown, place = Look(**look), x if isinstance(x, str) else str(x.name)
     (picked, hues), table = shown.hues(bounds), _table(bounds)
-    table = table if isinstance(x, str) else table.merge(_table(x).rename(columns={"value": place}))
+    table = table if isinstance(x, str) else table.merge(_place(x).rename(columns={"value": place}))
     table = table.assign(**{place: table[place].astype(float)}).sort_values(place)
     at = alt.X(f"{place}:Q", title=titled(place), scale=alt.Scale(zero=False))
     extra = {"low": "", "high": ""} if "low" in table else {}
@@ -146,7 +151,7 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, 
     """Return one quantity over another as dots, with intervals where it has bounds; axes: the titles of x and of y."""
     shown, across = Look(**look), x.sel(bound="value", drop=True) if "bound" in x.dims else x
     picked, hues = shown.hues(y)
-    table = _table(y).merge(_table(across).rename(columns={"value": "across"}))
+    table = _table(y).merge(_place(across).rename(columns={"value": "across"}))
     names = [str(dim) for dim in y.dims if dim != "bound"]
     extra = {"low": "", "high": ""} if "low" in table else {}
     base = alt.Chart(table).encode(

@@ -40,7 +40,7 @@ CHOSEN, HIGHEST, LOWEST = "#b7008a", "#3152dd", "#e05a00"
 THEIRS = "#8268dc"
 # Of attacks and other series, in their order.
 SERIES_COLOURS = (GREY, "#3152dd", "#e05a00", "#127757", "#b675ff")
-VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "not tested": "#b5b5b5"}
+VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "described": "#b08a3e", "not tested": "#b5b5b5"}
 # Of cells: two thirds of the way from no effect, black and white stand out alike, and the numbers change from the first of `INKS`
 # to the second. On a dark page charts.js turns both scales and the inks around.
 SEQUENTIAL = ("#fffaf3", "#fdbb84", "#dc3823", "#7f0000")
@@ -170,13 +170,17 @@ def setup() -> None:
 
 
 def frame(array: xr.DataArray, name: str = "value") -> pd.DataFrame:
-    """Return a labelled array as a table with a column for each dimension, without the NaN."""
-    return array.rename(name).to_dataframe()[name].dropna().reset_index()
+    """Return a labelled array as a table with a column for each dimension, without the NaN.
+
+    A further column `evaluated` has the images of each row, where these differ (`aggregate.counts`).
+    """
+    kept = [name, *({"evaluated"} & set(array.coords))]
+    return array.rename(name).to_dataframe()[kept].dropna(subset=name).reset_index()
 
 
 def wide_bounds(bounds: xr.DataArray) -> pd.DataFrame:
     """Return an array with the dimension bound ("low", "value", "high") as a table with a column for each of its members."""
-    rest = [str(dim) for dim in bounds.dims if dim != "bound"]
+    rest = [str(dim) for dim in (*bounds.dims, *({"evaluated"} & set(bounds.coords))) if dim != "bound"]
     return frame(bounds).pivot(index=rest, columns="bound", values="value").reset_index()
 
 

@@ -12,6 +12,7 @@ from classwise.core import datasets
 from classwise.core.errors import UserError
 from classwise.core.markup import counted
 from classwise.papers.scales import CLOSED_FORM, location, scale_title
+from classwise.stats.significance import p_value
 
 # Takes sums over images (`bootstrap.sums`), or statistics of features (`stats.features.statistics`), and gives one number for
 # each draw.
@@ -21,7 +22,9 @@ Value = Callable[[xr.Dataset], xr.DataArray]
 # Takes outcomes, a number of draws and a seed, and gives draws of the true value of a measure.
 TruthDraws = Callable[[xr.Dataset, int, int], np.ndarray]
 
-VERDICTS = ("holds", "fails", "open", "not tested")
+VERDICTS = ("holds", "fails", "open", "described", "not tested")
+# What a claim is compared with (`Claim.family`): the main claims of a section, by itself, or not at all.
+MAIN, CONTROL, DESCRIPTION = FAMILIES = ("main", "control", "description")
 
 
 class MeasurementError(UserError):
@@ -50,9 +53,12 @@ class Claim:
     data: the Dataset of outcomes that it is computed from, where a section has several. readout: which outputs of a network count
     that was evaluated with more than one readout. datasets: those that can test it, () for any; excluded_because: why others
     cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value of the
-    measure from outcomes, their number and seed, where reflected draws (`judging.reflect_draws`) would be wrong. of: what the
+    measure from outcomes, their number and seed, where reflected draws (`draws.reflect_draws`) would be wrong. of: what the
     measure takes: "outcomes", sums over images (`bootstrap.sums`), or "features", statistics of features along seed
-    (`stats.features.statistics`); these are resampled by blocks of images.
+    (`stats.features.statistics`); these are resampled by blocks of images. family: "main", for which p-values are corrected
+    together with those of its section (family_size: so many); "control", ours, which stands by itself; "description", which
+    could hardly be otherwise and has no verdict. absolute: it says a level, not a difference, which is judged only at scales that
+    reach those of the papers (`Scale.levels`).
     """
 
     name: str
@@ -77,6 +83,9 @@ class Claim:
     log: bool = False
     truth: TruthDraws | None = None
     of: str = "outcomes"
+    family: str = MAIN
+    family_size: int = 1
+    absolute: bool = False
 
     @property
     def paper(self) -> str:
@@ -116,11 +125,11 @@ class Claim:
 class Verdict:
     """The result of testing a claim on runs.
 
-    verdict: "holds", "fails", "open" (undecided) or "not tested" (`reason` says why). effect: the measure on all images, between
-    low and high, the interval of the verdict: the claim holds where the full interval lies within the range, and fails where
-    none of it does. p: the one-sided p-value of the claim, or of its opposite where that is smaller; adjusted: for all claims of
-    the section that were tested (Holm). seeds, images: the numbers behind it. unreachable: whether it is not tested because no
-    run that its scale has could test it on this dataset.
+    verdict: "holds", "fails", "open" (undecided), "described" (measured, and `reason` says why it is not decided) or "not tested"
+    (`reason` says why). effect: the measure on all images, between low and high, the interval of the verdict: the claim holds
+    where the full interval lies within the range, and fails where none of it does. p: the one-sided p-value of the claim, or of
+    its opposite where that is smaller; adjusted: for all main claims of the section, tested or not (Holm). seeds, images: the
+    numbers behind it. unreachable: whether it is not tested because no run that its scale has could test it on this dataset.
 
     A theorem is computed in closed form (scale CLOSED_FORM) for as many drawn settings as `images` says: effect is the least
     margin, low and high are the least and the largest, and it fails with a single violation. It has no p.
@@ -141,6 +150,11 @@ class Verdict:
     unreachable: bool = False
 
     @property
+    def tested(self) -> bool:
+        """Whether the claim was tested, whatever the result: it holds, fails or is open."""
+        return self.verdict in VERDICTS[:3]
+
+    @property
     def excluded(self) -> bool:
         """Whether the claim cannot be tested on this dataset, as `excluded_because` says."""
         return bool(self.claim.exclusion(self.dataset))
@@ -157,7 +171,7 @@ class Verdict:
         The size agrees if the value of the paper lies within the interval, and is compared on the dataset of the paper only. A
         claim that is not `Claim.directed` ("less than a point") has a verdict on the "claim" in place of the direction.
         """
-        if self.verdict == "not tested" or self.claim.theirs is None or not (self.claim.directed or self.theirs is not None):
+        if not self.tested or self.claim.theirs is None or not (self.claim.directed or self.theirs is not None):
             return self.verdict
         what = "direction" if self.claim.directed else "claim"
         if self.theirs is None:
@@ -178,9 +192,17 @@ class Verdict:
         return f"{measured_value(self)} {self.claim.unit}".rstrip() + theirs
 
     @property
+    def p_values(self) -> str:
+        """Its p-value in words, with a comma behind; "" where it has none: of a theorem, or described."""
+        if np.isnan(self.p):
+            return ""
+        return f"{p_value(self.adjusted, 'p (Holm)' if self.claim.family == MAIN else 'p')}, "
+
+    @property
     def sample(self) -> str:
-        """What the verdict rests on: "720 images", or "200000 settings" of a theorem."""
-        return counted(self.images, "setting" if self.scale == CLOSED_FORM else "image")
+        """What the verdict rests on: "720 images", "200000 settings" of a theorem, "720 images, for these classes"."""
+        number = counted(self.images, "setting" if self.scale == CLOSED_FORM else "image")
+        return f"{number}, for these classes" if self.claim.unit == "correlation" and self.verdict != "not tested" else number
 
 
 def published_value(claim: Claim) -> str:

@@ -14,7 +14,7 @@ from classwise.charts.style import label_angle
 from classwise.core.markup import decimal, printed
 from classwise.papers.overview import OF_CFA, SOURCES
 from classwise.papers.wei2023.tables import TABLES
-from classwise.stats import bootstrap, intervals, metrics
+from classwise.stats import aggregate, bootstrap, intervals, metrics
 from classwise.stats.combine import along
 
 # The heads in front of those of the classes and behind them; a first click on one of _UP gives the lowest first.
@@ -63,14 +63,19 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
 def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:
     """Return low, value and high of the relative gain over the bases of the worst class plus that of all images.
 
-    (Lee et al. 2024.) The interval is that of percentiles, as a ratio is skewed. NaN for all rows over a base whose worst class
-    is at 0 in 2.5 % of the draws or more.
+    (Lee et al. 2024.) Each is compared with its base on the images and with the seeds that both have. The interval is that of
+    percentiles, as a ratio is skewed. NaN over a base whose worst class is at 0 in 2.5 % of the draws or more.
     """
+    return along("defence", {name: (name, base) for name, base in bases.items()}, lambda pair: _rho(outcomes, *pair))
+
+
+def _rho(outcomes: xr.Dataset, name: str, base: str) -> xr.DataArray:
+    outcomes = aggregate.common_images(outcomes.sel(defence=list(dict.fromkeys((name, base)))), "defence")
 
     def relative(count: xr.DataArray) -> xr.DataArray:
         both = along("of", {"worst": metrics.worst, "all": metrics.overall}, lambda measure: measure(count))
-        old = both.sel(defence=list(bases.values())).assign_coords(defence=list(bases))
-        result: xr.DataArray = (both.sel(defence=list(bases)) / old.where(old > 0)).sum("of", skipna=False) - 2
+        old = both.sel(defence=base, drop=True)
+        result: xr.DataArray = (both.sel(defence=name, drop=True) / old.where(old > 0)).sum("of", skipna=False) - 2
         return result
 
     drawn = xr.concat([relative(part["count"]) for part in bootstrap.bootstrap_sums(outcomes, {}, 2000)], "draw")

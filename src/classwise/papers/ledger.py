@@ -3,10 +3,11 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import resources
+from types import MappingProxyType
 from urllib.parse import urlencode
 
 import numpy as np
@@ -37,17 +38,26 @@ def address(claim: Claim | None = None, **filters: str) -> str:
 def decisive(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return the verdicts that count: on photographs those at the level of the papers where that tests a claim, else the others.
 
-    A claim that no recorded scale tests counts once, at the last one that has a verdict on it.
+    A claim that no recorded scale tests counts once: where it is described, else at the last one that has a verdict on it.
     """
     first, *others = [name for name, size in SCALES.items() if size.only_read]
-    tested = {(anchor(one.claim), one.dataset) for one in verdicts if one.scale == first and one.verdict != "not tested"}
-    elsewhere = {anchor(one.claim) for one in verdicts if one.scale in others}
+
+    def level(one: Verdict) -> int:
+        return 2 if one.tested else VERDICTS[::-1].index(one.verdict)
+
+    best: dict[tuple[bool, str], int] = {}
+    for one in verdicts:
+        if one.scale == first or one.scale in others:
+            place = one.scale == first, anchor(one.claim)
+            best[place] = max(best.get(place, -1), level(one))
 
     def counts(one: Verdict) -> bool:
+        ahead, behind = (best.get((place, anchor(one.claim)), -1) for place in (True, False))
         if one.scale == first:
-            return one.verdict != "not tested" or anchor(one.claim) not in elsewhere
-        return one.scale not in others or (anchor(one.claim), one.dataset) not in tested
+            return level(one) == ahead and (ahead >= behind if ahead else behind < 0)
+        return one.scale not in others or not ahead or ahead < behind or (anchor(one.claim), one.dataset) not in chosen
 
+    chosen = {(anchor(one.claim), one.dataset) for one in verdicts if one.scale == first and level(one) > 0}
     return [one for one in verdicts if counts(one)]
 
 
@@ -99,8 +109,10 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
     folder = resources.files("classwise.papers")
     style, script = (folder.joinpath(f"ledger.{kind}").read_text() for kind in ("css", "js"))
     if filters:
-        body = "".join(_section(section, [*some.values()], section in pages) for section, some in groups.items())
-        return f'<style>{style}</style><div class="ledger">{_controls(verdicts)}{body}</div><script>{script}</script>'
+        rates = false_discovery_rates(verdicts)
+        body = "".join(_section(section, [*some.values()], section in pages, rates) for section, some in groups.items())
+        body = f"{_controls(verdicts)}{_alpha(verdicts)}{body}"
+        return f'<style>{style}</style><div class="ledger">{body}</div><script>{script}</script>'
     tested: dict[bool, list[str]] = {True: [], False: []}
     for group in (group for some in groups.values() for group in some.values()):
         top = "../" * group[0].claim.section.count("/")
@@ -131,7 +143,7 @@ def _paper_title(paper: str) -> str:
     return re.sub(r"(?=\d)", " ", paper, count=1).capitalize()
 
 
-def _section(section: str, groups: Sequence[Sequence[Verdict]], linked: bool) -> str:
+def _section(section: str, groups: Sequence[Sequence[Verdict]], linked: bool, rates: Mapping[int, float]) -> str:
     """Return the claims of a section, folded under its name and the numbers of their verdicts at each scale."""
     scales: dict[str, list[Verdict]] = {}
     for one in decisive([verdict for group in groups for verdict in group]):
@@ -147,7 +159,7 @@ def _section(section: str, groups: Sequence[Sequence[Verdict]], linked: bool) ->
     rows = ""
     for group in groups:
         link = f'{page}{". " * linked}<a href="#{anchor(group[0].claim)}">Link to this claim</a>.'
-        rows += _foldable(group, link, f' id="{anchor(group[0].claim)}" data-paper="{paper}" data-section="{short}"')
+        rows += _foldable(group, link, f' id="{anchor(group[0].claim)}" data-paper="{paper}" data-section="{short}"', rates=rates)
     line = f'<summary><span class="claim">{name}</span><span class="counts">{counts}</span></summary>'
     return f'<section><details class="group">{line}{f"<p>{page}</p>" * linked}{rows}</details></section>'
 
@@ -159,8 +171,18 @@ def section_title(section: str) -> str:
     return f"Section {number.replace('-', '.')}, {words.replace('-', ' ')}" if number else words.replace("-", " ")
 
 
-def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, pictured: bool = False) -> str:
-    """Return a row that opens to the measure, the verdicts and links; pictured: intervals are shown while it is folded, too."""
+def _foldable(
+    verdicts: Sequence[Verdict],
+    links: str,
+    attributes: str = "",
+    *,
+    pictured: bool = False,
+    rates: Mapping[int, float] = MappingProxyType({}),
+) -> str:
+    """Return a row that opens to the measure, the verdicts and links; pictured: intervals are shown while it is folded, too.
+
+    rates: `false_discovery_rates`.
+    """
     claim = verdicts[0].claim
     pictures = [interval_picture(verdict) if verdict.verdict != "not tested" else "" for verdict in verdicts]
     counting = decisive(verdicts)
@@ -184,7 +206,11 @@ def _foldable(verdicts: Sequence[Verdict], links: str, attributes: str = "", *, 
         line, pictures = f'<span>{line}{why}</span><span class="pictures">{"".join(pictures)}</span>', [""] * len(verdicts)
     else:
         facts += why
-    inside = facts + "".join(map(_judged, verdicts, pictures)) + (_LEGEND if any(pictures) else "")
+    inside = (
+        facts
+        + "".join(_judged(*both, rates) for both in zip(verdicts, pictures, strict=True))
+        + (_LEGEND if any(pictures) else "")
+    )
     return f'<details{attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
 
 
@@ -199,14 +225,36 @@ def kind(verdict: Verdict) -> str:
     return verdict.verdict.replace(" ", "-") + " one-run" * (verdict.seeds == 1)
 
 
-def _judged(verdict: Verdict, picture: str) -> str:
+def _judged(verdict: Verdict, picture: str, rates: Mapping[int, float]) -> str:
     """Return a verdict with its numbers, and a picture below."""
     text = verdict.reason
     if verdict.verdict != "not tested":
-        p = "" if verdict.scale == CLOSED_FORM else f"{p_value(verdict.adjusted, 'p (Holm)')}, "
-        text = f"{verdict.numbers}, {p}{verdict.sample}"
+        q = f"{p_value(rates[id(verdict)], 'q (Benjamini-Hochberg)')}, " if id(verdict) in rates else ""
+        text = f"{verdict.numbers}, {verdict.p_values}{q}{verdict.sample}" + (f"; {verdict.reason}" if verdict.reason else "")
     head = f'<span class="badge {kind(verdict)}"><strong>{escape(verdict.words)}</strong></span>'
     return f'<div data-scale="{verdict.scale}"><p>{head}: {escape(text)}.</p>{picture}</div>'
+
+
+def false_discovery_rates(verdicts: Sequence[Verdict]) -> dict[int, float]:
+    """Return the p-values of all tested verdicts as corrected for all of them (Benjamini and Hochberg 1995), by id."""
+    from statsmodels.stats.multitest import multipletests  # slow to import
+
+    tested = [one for one in verdicts if not np.isnan(one.p)]
+    rates = multipletests([one.p for one in tested], method="fdr_bh")[1] if tested else []
+    return dict(zip(map(id, tested), map(float, rates), strict=True))
+
+
+def _alpha(verdicts: Sequence[Verdict]) -> str:
+    """Return what the p-values on the page are corrected for."""
+    tested = sum(not np.isnan(one.p) for one in verdicts)
+    return (
+        "<p>p-values, and the intervals of tested claims, cover images and trainings. p (Holm) is corrected for the main claims "
+        "of a section at one scale, whether they could be tested or not; a control stands by itself. A claim holds, or fails, "
+        "where this p is below .05, so that chance gives a false “holds” among the main claims of one section in twenty at most, "
+        f"and a false “fails” as often. q (Benjamini-Hochberg) is corrected for all {tested} tests of the book: of the verdicts "
+        "with q below .05, at most one in twenty is expected to be false. <em>Described</em> claims are measured and not tested."
+        "</p>"
+    ) * (tested > 0)
 
 
 def interval_picture(verdict: Verdict) -> str:

@@ -15,7 +15,7 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import DEFAULT, Bootstrap, judge_all
 from classwise.papers.published import Tables
 from classwise.papers.scales import COMMON, SCALES, Recipe
-from classwise.papers.sections import Paper, Request, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Paper, Request, Section
 
 _PAPERS = (benz2020.PAPER, tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER)
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in _PAPERS}
@@ -87,6 +87,17 @@ def request(
     return sections.requested(definition, section, scale, recipe, seeds=seeds, eval_eps=eval_eps, fields=fields)
 
 
+# What shows how trainings differ: adversarial training as it is, once for each seed of a scale.
+_BASE = Section(
+    title="Trainings that differ in the seed", defences=("pgd-at", "trades"), evaluations=CLEAN_AND_PGD, features=("clean",)
+)
+
+
+def base(scale: str) -> Request:
+    """Return the runs that show how the networks of a scale vary from training to training (`stats.trainings`)."""
+    return sections.requested(_BASE, "trainings", scale, COMMON)
+
+
 def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | None], changed: Mapping[str, Any]) -> None:
     """Raise UserError where an argument of `request` names something that does not exist."""
     if section in THEOREMS:
@@ -146,7 +157,6 @@ def judge(
 
     outcomes: one Dataset, or several by the name that claims give as `data`. scale, dataset: of the outcomes, by default as their
     attributes say. strict: a claim that cannot be measured is a MeasurementError, else it is "not tested", with the reason.
-    Holm's correction is for the claims that this call tests.
     """
     claims = {claim.name: claim for claim in claims_of(section)}
     for name in only or ():

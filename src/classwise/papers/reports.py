@@ -6,6 +6,7 @@ from html import escape
 from importlib import resources
 from itertools import groupby
 
+import numpy as np
 import pandas as pd
 
 from classwise.charts.style import VERDICT_COLOURS
@@ -15,6 +16,7 @@ from classwise.core.markup import counted
 from classwise.papers import ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
 from classwise.papers.scales import SCALES, dataset_of, place, title_of, where
+from classwise.stats.significance import p_value
 
 
 def link(number: int, **chosen: str) -> str:
@@ -92,11 +94,27 @@ def agreement(verdicts: Sequence[Verdict], recorded: str, computed: str) -> str:
         if verdict.scale in SCALES:
             # The first one is on the dataset of the scale itself.
             of_claim.setdefault(ledger.anchor(verdict.claim), {}).setdefault(dataset_of(verdict.scale), verdict.verdict)
-    pairs, kinds = Counter(tuple(map(one.get, images)) for one in of_claim.values()), VERDICTS[:-1]
+    pairs, kinds = Counter(tuple(map(one.get, images)) for one in of_claim.values()), VERDICTS[:3]
     rows, columns = ([f"{kind}, {name}" for kind in kinds] for name in names)
     table = pd.DataFrame([[pairs[row, column] for column in kinds] for row in kinds], index=rows, columns=columns)
-    same, number = sum(pairs[kind, kind] for kind in kinds), counted(int(table.to_numpy().sum()), "claim")
-    return f"{table.to_html(border=0)}<p>The verdicts on {same} of {number} agree.</p>"
+    return f"{table.to_html(border=0)}<p>{_kappa(table.to_numpy()[:2, :2], names)}</p>"
+
+
+def _kappa(decided: np.ndarray, names: Sequence[str]) -> str:
+    """Return in words how far verdicts that are decided on both of two datasets agree beyond chance (Cohen 1960)."""
+    from scipy.stats import fisher_exact  # slow to import
+
+    number, same = int(decided.sum()), int(np.trace(decided))
+    chance = float(decided.sum(0) @ decided.sum(1)) / max(number, 1) ** 2
+    if chance in (0, 1):
+        return f"Of {counted(number, 'claim')} decided on both, {same} have the same verdict."
+    kappa, p = (same / number - chance) / (1 - chance), float(fisher_exact(decided)[1])
+    tells = "tell something" if p < 0.05 else "tell next to nothing"
+    return (
+        f"Of {counted(number, 'claim')} decided on both, {same} have the same verdict. Cohen's kappa is {kappa:.2f}, where 0 is "
+        f"chance and 1 full agreement ({p_value(p)} by Fisher's exact test): verdicts on {names[1]} {tells} of those on "
+        f"{names[0]}."
+    )
 
 
 def untested(verdicts: Sequence[Verdict]) -> str:
@@ -123,10 +141,11 @@ def reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
     for scale, some in of_paper(paper, verdicts).items():
         number = Counter(verdict.verdict for verdict in some)
         numbers = {name: link(number[name], paper=paper, scale=scale, verdict=name) for name in VERDICTS}
-        tested = number.total() - number["not tested"]
+        tested = sum(verdict.tested for verdict in some)
         lines.append(
             f"- **{title_of(scale)}**: of {counted(tested, 'claim')} that were tested, {numbers['holds']} hold, "
-            f"{numbers['fails']} fail, {numbers['open']} open; not tested: {numbers['not tested']}."
+            f"{numbers['fails']} fail, {numbers['open']} open; described: {numbers['described']}, not tested: "
+            f"{numbers['not tested']}."
         )
     return "\n".join(lines)
 

@@ -14,7 +14,6 @@ from classwise.core.errors import NotAtScale, NotRecorded, unknown
 from classwise.core.markup import counted, decimal, escaped, printed
 from classwise.papers.claims import Verdict
 from classwise.stats import bootstrap
-from classwise.stats.significance import p_value
 
 # The beginning of a sentence whose interval contains the value of no effect.
 UNCLEAR = "No clear effect"
@@ -59,6 +58,8 @@ def by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = UNCLEAR
 
 def effect(bounds: xr.DataArray, sentence: str, than: float = 0.0) -> str:
     """Return a sentence that states an effect, after "No clear effect" where its interval contains `than`."""
+    if np.isnan(bounds.sel(bound="value")):
+        raise NotRecorded("the networks that this sentence compares are not recorded")
     return by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}", than)
 
 
@@ -97,8 +98,9 @@ def _named(judged: Sequence[Verdict], name: str) -> Verdict:
 
 
 def _line(one: Verdict) -> str:
-    numbers = f"{one.numbers}, {p_value(one.adjusted, 'p (Holm)')}, {one.sample}"
-    text = escaped(one.reason) if one.verdict == "not tested" else numbers
+    numbers = f"{one.numbers}, {one.p_values}{one.sample}"
+    why = f"; {escaped(one.reason)}" if one.reason else ""
+    text = escaped(one.reason) if one.verdict == "not tested" else f"{numbers}{why}"
     return f"{escaped(one.claim.statement)} **{one.summary.capitalize()}**: {text}."
 
 
@@ -115,5 +117,5 @@ def sample(outcomes: xr.Dataset) -> str:
     of = f"of {escaped(names[0])}" if len(names) == 1 else "of each defence"
     runs = f"{most} runs" if least == most > 1 else f"{least} to {most} runs" if most > 1 else "One run"
     number = f"{runs} {'of each setting' if 'setting' in outcomes.dims else of}"
-    fixed = ": the intervals do not cover other trainings" if least == 1 or "runs" in outcomes.attrs else ""
+    fixed = ": the intervals of charts do not cover other trainings" if least == 1 or "runs" in outcomes.attrs else ""
     return f"{number}{fixed}. {counted(images, 'test image')}."

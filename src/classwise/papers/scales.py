@@ -65,7 +65,8 @@ class Scale:
     section changes, so that one training serves all its readers. defences: by the name of a defence, the fields in which it
     differs. attacks: by the name of an attack, the fields of Evaluation in which it is reduced. paper_recipes: whether each paper
     trains by its own recipe, else all papers train alike. note: what applies to all its results. only_read: whether the book and
-    notebooks show what is recorded and compute nothing.
+    notebooks show what is recorded and compute nothing. levels: whether its networks are as strong as those of the papers, so
+    that claims on levels are judged.
     """
 
     run: Fields
@@ -78,6 +79,7 @@ class Scale:
     paper_recipes: bool = False
     note: str = ""
     only_read: bool = False
+    levels: bool = False
 
     def fields(self, defence: str, recipe: Recipe, changed: Fields) -> dict[str, Any]:
         """Return the fields of Spec that a defence is trained with, where some are changed."""
@@ -273,6 +275,7 @@ SCALES: dict[str, Scale] = {
         attacks=_SLOW_ON_A_CPU,
         note=MATCHED,
         only_read=True,
+        levels=True,
     ),
     # CIFAR-10 on one CPU core: 15 to 40 minutes a run, so its results are recorded.
     "laptop": Scale(
@@ -321,6 +324,7 @@ SCALES: dict[str, Scale] = {
         attacks={"cw": _FEW, "n-attack": _FEW},
         paper_recipes=True,
         note=NARROW,
+        levels=True,
     ),
 }
 

@@ -37,10 +37,11 @@ class Arranged:
 class Section:
     """A section of a paper: the defences that it trains and how it evaluates each of them.
 
-    run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are used, the first ones;
-    None for all. at: multiples ("1/2") of the radius of the scale at which attacks are evaluated, whatever radius a run was
-    trained with, and clean images at the first one; () is the radius of each run. extra_evaluations: by defence, those of it
-    alone, at the radius of each run. target: which class of a dataset targeted attacks aim at; None leaves their own target.
+    run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are computed,
+    the first ones, where they are not only read; None for all. at: multiples ("1/2") of the radius of the scale at which attacks
+    are evaluated, whatever radius a run was trained with, and clean images at the first one; () is the radius of each run.
+    extra_evaluations: by defence, those of it alone, at the radius of each run. target: which class of a dataset targeted attacks
+    aim at; None leaves their own target.
     gallery: whether its page shows images attacked by the last evaluation, of the first seed. traces: whether it records each
     step of the attacks. variants: what varies apart from defences and seeds; it takes precedence over what a reader chooses.
     parts: by name, further runs or evaluations. datasets: by scale, the others on which it is repeated with its parts, each a
@@ -178,7 +179,8 @@ def requested(
     size = SCALES[scale]
     dataset = str(fields.get("dataset") or section.run.get("dataset") or size.run["dataset"])
     other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS.get(scale, {}).get(dataset, Recipe())
-    used = size.seeds[: section.max_seeds] if seeds is None else seeds
+    listed = size.seeds if size.only_read else size.seeds[: section.max_seeds]
+    used = listed if seeds is None else seeds
     run = size.allowed(section.run)
     plain = {one: merged(other.run, other.defences.get(one, {}), run, fields) for one in section.defences}
     bases = {one: training(scale, recipe, one, next(iter(used), 0), changed) for one, changed in plain.items()}

@@ -2,7 +2,8 @@
 
 A term is the measure of a claim: it takes sums over images (`bootstrap.sums`) and gives a number for each draw. It knows which
 networks and attacks it reads, so that a claim need not list them, and what it is in words. What the claims of a paper say is in
-its claims.csv, a row for each: lists are separated by spaces, an empty `low` or `high` is no bound, `log` is "yes" of a ratio.
+its claims.csv, a row for each: lists are separated by spaces, an empty `low` or `high` is no bound, `log` is "yes" of a ratio;
+for `family` and `absolute` see Claim.
 """
 
 import csv
@@ -17,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import UserError, unknown
-from classwise.papers.claims import Claim, first_sentence
+from classwise.papers.claims import FAMILIES, MAIN, Claim, first_sentence
 from classwise.stats import agreement
 from classwise.stats.metrics import Metric
 
@@ -28,13 +29,17 @@ _WORDS = {"mcd": "gap (MCD)", "cv": "class-wise variance (CV)", "overall": "accu
 
 @dataclass(frozen=True)
 class Term:
-    """A quantity: its words, how it is computed, the (network, attack) pairs it reads; of an extreme, what it is taken of."""
+    """A quantity: its words, how it is computed, the (network, attack) pairs it reads; of an extreme, what it is taken of.
+
+    outer: the dimension of `each` along which the other extreme is taken of the extremes along all others.
+    """
 
     words: str
     compute: Computed
     needs: tuple[tuple[str, str], ...] = ()
     each: Computed | None = None
     largest: bool = False
+    outer: str = ""
 
     def __call__(self, sums: xr.Dataset) -> xr.DataArray:
         return self.compute(sums)
@@ -75,8 +80,11 @@ def correlation(one: Term, other: Term, over: str = "label") -> Term:
     return joined_terms("correlated with", lambda a, b: xr.corr(a, b, over), one, other)
 
 
-def least(*parts: Computed, largest: bool = False) -> Term:
-    """Return the least (`largest`) of several terms, or of what one function returns along its dimensions."""
+def least(*parts: Computed, largest: bool = False, outer: str = "") -> Term:
+    """Return the least (`largest`) of several terms, or of what one function returns along its dimensions.
+
+    outer: a dimension of the function along which the largest (least) of these is taken then.
+    """
 
     def each(sums: xr.Dataset) -> xr.DataArray:
         values = [part(sums) for part in parts]
@@ -84,12 +92,17 @@ def least(*parts: Computed, largest: bool = False) -> Term:
 
     def compute(sums: xr.Dataset) -> xr.DataArray:
         values = each(sums)
-        over = [dim for dim in values.dims if dim != "draw"]
-        return values.max(over, skipna=False) if largest else values.min(over, skipna=False)
+        over = [dim for dim in values.dims if dim not in ("draw", outer)]
+        inner = values.max(over, skipna=False) if largest else values.min(over, skipna=False)
+        if not outer:
+            return inner
+        return inner.min(outer, skipna=False) if largest else inner.max(outer, skipna=False)
 
     needs = tuple(dict.fromkeys(need for part in parts for need in getattr(part, "needs", ())))
-    words = "; ".join(first_sentence(part) for part in parts)
-    return Term(f"the {'largest' if largest else 'least'} of: {words}", compute, needs, each, largest)
+    first, second = ("largest", "least") if largest else ("least", "largest")
+    words = "; ".join(map(first_sentence, parts))
+    words = f"the {second} over each {outer} of the {first} of: {words}" if outer else f"the {first} of: {words}"
+    return Term(words, compute, needs, each, largest, outer)
 
 
 def of_profiles(measure: Callable[[xr.DataArray], xr.DataArray], along: str) -> dict[str, Any]:
@@ -112,7 +125,7 @@ def claims(section: str, measures: Mapping[str, Any], **shared: Any) -> tuple[Cl
     for name in measures:
         if name not in rows:
             raise UserError(f"{place} has no row for the measure {name!r}: add it. {unknown('claim', name, rows)}")
-    result = []
+    result, size = list[Claim](), sum(row["family"] == MAIN for row in rows.values())
     for name, row in rows.items():
         if name not in measures:
             raise UserError(f"{place}: the row {name!r} has no measure: add one, or remove it")
@@ -122,11 +135,25 @@ def claims(section: str, measures: Mapping[str, Any], **shared: Any) -> tuple[Cl
         full = {"section": section, **shared, **row, **read, **given}
         if wrong := full.keys() - known:
             raise unknown(f"field of the claim {name!r}", sorted(wrong)[0], known)
-        result.append(Claim(**full))
+        result.append(Claim(**full, family_size=size))
     return tuple(result)
 
 
-COLUMNS = ("section", "name", "where", "statement", "low", "high", "unit", "log", "data", "dims", "datasets", "excluded_because")
+COLUMNS: tuple[str, ...] = (
+    "section",
+    "name",
+    "where",
+    "statement",
+    "low",
+    "high",
+    "unit",
+    "log",
+    "family",
+    "absolute",
+    "data",
+    "dims",
+)
+COLUMNS += ("datasets", "excluded_because")
 
 
 def rows_of(section: str) -> list[dict[str, Any]]:
@@ -160,12 +187,16 @@ def read(text: str, file: str = "claims.csv") -> list[tuple[str, dict[str, Any]]
             raise UserError(f"{where}: {empty[0]} is empty; write what the paper says, in one sentence")
         if name in result:
             raise UserError(f"{where}: an earlier row has this name; each claim needs one of its own")
-        if row["log"] not in ("", "yes"):
-            raise UserError(f"{where}: log is {row['log']!r}; write yes for a ratio, else nothing")
+        for column, what in (("log", "a ratio"), ("absolute", "a level that weaker networks cannot have")):
+            if row[column] not in ("", "yes"):
+                raise UserError(f"{where}: {column} is {row[column]!r}; write yes for {what}, else nothing")
+        if row["family"] not in FAMILIES:
+            raise unknown(f"family of {where}", row["family"], FAMILIES)
         try:
             row |= {end: float(row[end] or none) for end, none in (("low", -np.inf), ("high", np.inf))}
         except ValueError as error:
             raise UserError(f"{where}: low and high must be numbers, or empty for no bound; {error}") from None
-        row |= {"log": row["log"] == "yes", "dims": tuple(row["dims"].split()), "datasets": tuple(row["datasets"].split())}
+        row |= {column: row[column] == "yes" for column in ("log", "absolute")}
+        row |= {"dims": tuple(row["dims"].split()), "datasets": tuple(row["datasets"].split())}
         result[name] = row.pop("section"), row
     return list(result.values())

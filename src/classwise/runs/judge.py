@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ from classwise.core.files import digest, write
 from classwise.core.paths import data_folder
 from classwise.papers import registry, scales
 from classwise.papers.claims import Claim, Verdict
+from classwise.papers.judging import Bootstrap, canonical_names
 from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.artifacts import scenes
 from classwise.runs.describe import recorded_runs, summary
 from classwise.runs.load import history, outcomes, with_features
-from classwise.runs.recorded import available, of_shared_seeds, recorded_part
-from classwise.stats.aggregate import late_settings
+from classwise.runs.recorded import available, recorded_part
+from classwise.stats import aggregate
 from classwise.stats.features import with_pixels
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
@@ -87,7 +88,8 @@ def _judged(section: str, scale: str) -> list[Verdict]:
             held.enter_context(FileLock(path.with_suffix(".lock")))
         claims = {claim.name: claim for claim in registry.claims_of(section)}
         # The code before it runs: a file that changes meanwhile is not what the verdicts come from.
-        before = _states(request)
+        based = _base(scale)
+        before = _states(request, based)
         known = _digest(section, before)
         with suppress(OSError, ValueError, KeyError, TypeError):
             stored = json.loads(path.read_text(encoding="utf-8"))
@@ -96,7 +98,7 @@ def _judged(section: str, scale: str) -> list[Verdict]:
         verdicts = _computed(section, scale, request)
         rows = [{**vars(verdict), "claim": verdict.claim.name} for verdict in verdicts]
         # Runs that were missing may be there now; those that were there are the same, or the verdicts are of neither.
-        if before.items() <= (after := _states(request)).items():
+        if before.items() <= (after := _states(request, based)).items():
             with suppress(OSError):
                 write(path, json.dumps({"digest": _digest(section, after), "verdicts": rows}).encode())
     return verdicts
@@ -108,10 +110,11 @@ def _digest(section: str, states: Mapping[str, tuple[int, int]]) -> str:
     return digest((_code(), str(claims), str(states)))
 
 
-def _states(request: Request) -> dict[str, tuple[int, int]]:
+def _states(*requests: Request) -> dict[str, tuple[int, int]]:
     """Return the size and the time of change of the files of results that there are."""
-    keys = store.outcomes_of(request.pairs)
-    keys += [store.Key(spec, store.FEATURES, one) for spec, evaluations in request.feature_pairs for one in evaluations]
+    keys = [key for request in requests for key in store.outcomes_of(request.pairs)]
+    pairs = [pair for request in requests for pair in request.feature_pairs]
+    keys += [store.Key(spec, store.FEATURES, one) for spec, evaluations in pairs for one in evaluations]
     states = {str(path): path.stat() for key in keys if (path := key.path) is not None}
     return {name: (state.st_size, state.st_mtime_ns) for name, state in states.items()}
 
@@ -125,14 +128,33 @@ def _code() -> str:
     return digest((*map(metadata.version, _LIBRARIES), *used, *used.values()))
 
 
+def _base(scale: str) -> Request:
+    """Return what shows how trainings of a scale differ, as stored; at scale "quick" all of it."""
+    request = registry.base(scale)
+    return request if scale == _HERE else recorded_part(request)
+
+
+@lru_cache(maxsize=2)
+def _trainings(scale: str, states: str) -> dict[str, xr.Dataset]:
+    """Return by dataset the outcomes and features of the base; none where nothing of it is stored."""
+    request = _base(scale)
+    if not request.specs:
+        return {}
+    data = outcomes(request)
+    with suppress(NotRecorded):
+        data = with_features(request, data)
+    return {request.specs[0].dataset: canonical_names(data)}
+
+
 def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
     # A section that is repeated on other datasets is judged on each of them.
     others = registry.SECTIONS[section].datasets.get(scale, ())
     requests = [request, *(request.parts[name] for name in others if name in request.parts)]
     judged: list[Verdict] = []
+    base = _trainings(scale, str(_states(_base(scale))))
     for each in requests:
         data = claim_inputs(section, each) if each.pairs else {}
-        tested = registry.judge(section, data, scale=scale, strict=False) if data else []
+        tested = registry.judge(section, data, scale=scale, strict=False, bootstrap=Bootstrap(base=base)) if data else []
         # Outcomes that no function arranged are those of all claims.
         every = isinstance(data, xr.Dataset)
         judged += [one if every or one.claim.data in data else _untested(one.claim, scale, request) for one in tested]
@@ -199,12 +221,11 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
 
 
 def _stored_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
-    """Return a section and its parts, those that have any runs (`of_shared_seeds`)."""
+    """Return a section and its parts, those that have any runs."""
     parts = {
         name: (section.parts[name], part) for name, part in request.parts.items() if name in section.parts and part.evaluations
     }
-    shared = {name: (some, of_shared_seeds(part)) for name, (some, part) in {"": (section, request), **parts}.items()}
-    return {name: (some, part) for name, (some, part) in shared.items() if part.specs}
+    return {name: (some, part) for name, (some, part) in {"": (section, request), **parts}.items() if part.specs}
 
 
 def _measured(section: Section, request: Request) -> xr.Dataset:
@@ -217,7 +238,7 @@ def _measured(section: Section, request: Request) -> xr.Dataset:
             if section.pixels and seen:
                 data = with_pixels(data, scenes(request.specs, request.evaluations[0]))
     if section.calibrated:
-        data = data.assign(late_settings(history(request.specs)))
+        data = data.assign(aggregate.late_settings(history(request.specs)))
     if not (section.whiteness and seen):
         return data
     around = [scenes(spec, request.evaluations[0].resolved_for(spec), behind=True).whiteness for spec in request.specs]

@@ -62,7 +62,7 @@ def how_to_record(scale: str) -> str:
 
 
 def recorded_part(request: Request) -> Request:
-    """Return what is stored of a request, computed here or recorded; of its parts `of_shared_seeds`.
+    """Return what is stored of a request, computed here or recorded.
 
     A run counts once it has the evaluations that all pages show, clean and by PGD; in a section that does not request both, all
     of its evaluations. Runs that differ only in what a section varies count together.
@@ -81,26 +81,12 @@ def recorded_part(request: Request) -> Request:
         further = [one for one in request.evaluations_of(of_defence[0]) if one not in common]
         extra[defence] = tuple(one for one in further if any(one in stored[spec] for spec in of_defence))
         absent |= {(spec, one) for spec in of_defence for one in extra[defence] if one not in stored[spec]}
-    parts = {name: of_shared_seeds(recorded_part(part)) for name, part in request.parts.items()}
+    parts = {name: recorded_part(part) for name, part in request.parts.items()}
     kept = _Parts({name: part for name, part in parts.items() if part.specs})
     lacking = [spec for spec in request.specs if len(stored.get(spec, ())) < len(set(request.evaluations_of(spec)))]
     lacking += [spec for spec in request.specs if spec not in specs]
     present = replace(request, specs=specs, evaluations=common, extra_evaluations=extra, parts=kept)
     return replace(present, incomplete=frozenset((spec.defence, spec.seed) for spec in lacking), absent=frozenset(absent))
-
-
-def of_shared_seeds(request: Request) -> Request:
-    """Return the runs of the seeds of which nothing is left out; without such a seed the complete runs of one, its parts as are.
-
-    What is compared so has the same seeds, whatever is recorded.
-    """
-    lacking = {seed for _, seed in request.incomplete}
-    kept = [spec for spec in request.specs if spec.seed not in lacking]
-    if not kept:
-        ready = [spec for spec in request.specs if (spec.defence, spec.seed) not in request.incomplete]
-        most = Counter(spec.seed for spec in ready).most_common(1)
-        kept = [spec for spec in ready if spec.seed == most[0][0]]
-    return replace(request, specs=tuple(kept))
 
 
 def _counting(request: Request, stored: Mapping[Spec, set[Evaluation]]) -> tuple[Spec, ...]:

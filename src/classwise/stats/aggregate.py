@@ -7,19 +7,26 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.stats.metrics import accuracy, images
 
 _REDUCED = {"truth": -1, "answer": -1, "flipped": False}
 
 
 def counts(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return count(..., label, predicted) of outcomes, the number of images of each class predicted as each class."""
+    """Return count(..., label, predicted) of outcomes, the number of images of each class predicted as each class.
+
+    Where attacks or networks were evaluated on different numbers of images, the coordinate `evaluated` holds these.
+    """
     numbers = xr.DataArray(np.arange(outcomes.sizes["predicted"]), dims="predicted", coords={"predicted": outcomes.predicted})
     present = outcomes.truth >= 0
     label = numbers.rename(predicted="label")
     rows: xr.DataArray = ((outcomes.truth == label) & present).astype("i4")
     count: xr.DataArray = rows.dot((outcomes.answer == numbers).astype("i4"), dim="image")
-    return count.rename("count")
+    evaluated = count.sum(["label", "predicted"])
+    evaluated = evaluated.max("seed") if "seed" in evaluated.dims else evaluated
+    alike = not evaluated.size or bool(((evaluated == 0) | (evaluated == evaluated.max())).all())
+    return count.rename("count") if alike else count.rename("count").assign_coords(evaluated=evaluated)
 
 
 def worst_case(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
@@ -87,9 +94,18 @@ def measured_epochs(count: xr.DataArray) -> xr.DataArray:
     return count.isel(epoch=measured.values)
 
 
-def common(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
-    """Return outcomes of the images that all members of `over` were evaluated on; the others have truth -1."""
-    return outcomes.assign(truth=outcomes.truth.where((outcomes.truth >= 0).all(over), -1))
+def common_images(outcomes: xr.Dataset, *along: str, same_seeds: bool = True) -> xr.Dataset:
+    """Return outcomes of the images that all networks and attacks of a seed were evaluated on; the others have truth -1.
+
+    along: the dimensions that name networks and attacks. Those of them without any image do not count. same_seeds: a seed counts
+    only if all of them were evaluated with it; else those that were. NotRecorded where nothing is left.
+    """
+    present = outcomes.truth >= 0
+    never = ~present.any([dim for dim in present.dims if dim not in along and (same_seeds or dim == "image")])
+    shared = (present | never).all(along)
+    if not bool((present & shared).any()):
+        raise NotRecorded("the networks and attacks that are compared have no images in common")
+    return outcomes.assign(truth=outcomes.truth.where(shared, -1))
 
 
 def halved(outcomes: xr.Dataset) -> xr.Dataset:

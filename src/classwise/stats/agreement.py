@@ -29,7 +29,7 @@ def profiles(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
     """Return the accuracy of each class in each half of the images, in percent: dimensions `along`, half and label.
 
     outcomes: of one attack and defence, along `along`, image and possibly seed, which is pooled, and half (`aggregate.halved`).
-    Only `common_images` count. NaN for a class without images.
+    Only `aggregate.common_images` count. NaN for a class without images.
     """
     return _profiles(outcomes, along, lambda columns, fold: columns.sum(0))
 
@@ -40,12 +40,6 @@ def of_sums(sums: xr.Dataset, along: str = "defence") -> xr.DataArray:
     along: of these two the one that they are along.
     """
     return accuracy(sums["count"].isel({dim: 0 for dim in ("defence", "attack") if dim != along}, drop=True))
-
-
-def common_images(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:
-    """Return outcomes of the images that all networks of a seed were evaluated on; all others have truth -1."""
-    present = outcomes.truth >= 0
-    return outcomes.assign(truth=outcomes.truth.where((present | ~present.any("image")).all(along), -1))
 
 
 def drawn_profiles(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> xr.DataArray:
@@ -79,7 +73,9 @@ def _profiles(
         outcomes = outcomes.assign(truth=outcomes.truth.max("half")).drop_dims("half")
     single = [dim for dim in outcomes.truth.dims if dim not in (along, "seed", "image")]
     outcomes = outcomes.isel(dict.fromkeys(single, 0), drop=True)
-    outcomes = common_images(outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]), along)
+    outcomes = aggregate.common_images(
+        outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]), along, same_seeds=False
+    )
     present = outcomes.truth >= 0
     counted = [some.sum("seed").transpose("image", along) for some in (present & (outcomes.answer == outcomes.truth), present)]
     columns = np.concatenate(counted, axis=1).astype(np.float32)

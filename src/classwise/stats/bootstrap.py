@@ -15,12 +15,12 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
+from classwise.stats.combine import along
 from classwise.stats.intervals import around, wilson_of
 from classwise.stats.metrics import OF_RATES, Metric, accuracy, overall, reciprocity, symmetry, symmetry_of
 from classwise.stats.pooling import design_effect, pooled, seeds_share_images
 
-# Number of weights drawn at a time: 80 MB.
-_AT_ONCE = 20_000_000
+_AT_ONCE = 20_000_000  # weights that are drawn at a time: 80 MB
 _CHANGED = ("truth", "answer", "flipped")
 
 
@@ -90,37 +90,41 @@ def evaluated(outcomes: xr.Dataset) -> xr.DataArray:
     return by_any.transpose("seed", "image")
 
 
-def weights(outcomes: xr.Dataset, draws: int, seed: int = 0) -> np.ndarray:
+def weights(outcomes: xr.Dataset, draws: int, seed: int = 0, *, redraw_seeds: bool = True) -> np.ndarray:
     """Return how often each image of each seed is drawn, shape (n, draws) for the n true entries of `evaluated`, row by row.
 
     Seeds are drawn with replacement, and so are the images of each class: within their seed if the seeds test on different images
     (folds), else once for all seeds (Owen 2007, the pigeonhole bootstrap). One seed fewer than present is drawn, each scaled up:
     drawing all would show only (seeds - 1) / seeds of the variance between them (Rao and Wu 1988). The spread is too wide if
-    seeds hardly differ.
+    seeds hardly differ. Without `redraw_seeds` each draw has all seeds once: what varies is then due to images alone.
     """
     present = evaluated(outcomes).values
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values.astype(np.int64)
     # A draw of a seed without any image would have none.
-    drawn = _weights(present[present.any(1)].tobytes(), truth.tobytes(), draws, seed)
+    drawn = _weights(present[present.any(1)].tobytes(), truth.tobytes(), draws, seed, redraw_seeds)
     drawn.setflags(write=False)
     return drawn
 
 
-@lru_cache(maxsize=2)  # pages and claims resample the same images again and again
-def _weights(present_bytes: bytes, truth_bytes: bytes, draws: int, seed: int) -> np.ndarray:
+@lru_cache(maxsize=4)  # pages and claims resample the same images again and again
+def _weights(present_bytes: bytes, truth_bytes: bytes, draws: int, seed: int, redraw_seeds: bool) -> np.ndarray:
     truth = np.frombuffer(truth_bytes, dtype=np.int64)
     rng, present = np.random.default_rng(seed), np.frombuffer(present_bytes, dtype=bool).reshape(-1, len(truth))
     seeds, count = len(present), present.sum()
-    fewer = max(seeds - 1, 1)
-    times, scale = rng.multinomial(fewer, np.full(seeds, 1 / seeds), size=draws).T, seeds / fewer
+    fewer = max(seeds - 1, 1) if redraw_seeds else seeds
+    times, scale = np.ones((seeds, draws), dtype=int), seeds / fewer
+    if redraw_seeds:
+        times = rng.multinomial(fewer, np.full(seeds, 1 / seeds), size=draws).T
     row, column = np.nonzero(present)
     weight = np.empty((count, draws), dtype=np.float32)
     if (present.sum(0) > 1).any():
         chosen = np.zeros((present.shape[1], draws), dtype=np.float32)
         for label in np.unique(truth[present.any(0)]):
             _draw(chosen, np.flatnonzero((truth == label) & present.any(0)), np.ones(draws, dtype=int), rng)
-        weight[:] = chosen[column] * times[row]
-        return weight * np.float32(scale)
+        np.take(chosen, column, axis=0, out=weight)
+        if redraw_seeds:
+            weight *= (times * scale).astype(np.float32)[row]
+        return weight
     for place in range(seeds):
         for label in np.unique(truth[present[place]]):
             _draw(weight, np.flatnonzero((row == place) & (truth[column] == label)), times[place], rng)
@@ -173,11 +177,14 @@ def _summed(cells: np.ndarray, value: np.ndarray | None, classes: int, weight: n
     return total
 
 
-def bootstrap_sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], draws: int, seed: int = 0) -> Iterator[xr.Dataset]:
-    """Yield the sums of resampled images, some draws at a time."""
+def bootstrap_sums(
+    outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], draws: int, seed: int = 0, *, redraw_seeds: bool = True
+) -> Iterator[xr.Dataset]:
+    """Yield the sums of resampled images (`weights`), some draws at a time."""
     size = max(1, min(draws, _AT_ONCE // max(1, int(evaluated(outcomes).sum()))))
     for part, first in enumerate(range(0, draws, size)):
-        yield sums(outcomes, values, weights(outcomes, min(size, draws - first), seed + part))
+        weight = weights(outcomes, min(size, draws - first), seed + part, redraw_seeds=redraw_seeds)
+        yield sums(outcomes, values, weight)
 
 
 def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: bool = False) -> xr.Dataset:
@@ -234,7 +241,7 @@ def bootstrap(
     class and the spread a second time (Davison and Hinkley 1997, 5.2). For a proportion Wilson's interval is used as well: alone
     for "overall" of a single cluster; over several clusters, and for the worst class, the wider end of the two. If all draws are
     equal, since every class is always right or never, the interval is that with pseudo-counts (`resample`). That of "symmetry" is
-    the interval of `symmetry_draws`, and contains the value.
+    of such draws (`symmetry_draws`) with its seeds, and contains the value.
 
     Parameters
     ----------
@@ -266,17 +273,25 @@ def bootstrap(
 
 
 def _redrawn_measure(
-    data: xr.DataArray | xr.Dataset, measure: Metric, over: Sequence[str], draws: int, seed: int, *, shared_images: bool = False
+    data: xr.DataArray | xr.Dataset,
+    measure: Metric,
+    over: Sequence[str],
+    draws: int,
+    seed: int,
+    *,
+    shared_images: bool = False,
+    redraw_seeds: bool = True,
 ) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the pooled counts of `data`, and a measure of redrawn ones along `draw`."""
     if isinstance(data, xr.Dataset) and seeds_share_images(data):
         effect = design_effect(data)
-        parts = (measure(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed))
+        parts = (measure(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed, redraw_seeds=redraw_seeds))
         return pooled(data), xr.concat(list(parts), "draw")
     if isinstance(data, xr.Dataset):
         data, over = aggregate.counts(data), ["seed"] if "seed" in data.dims else []
     total = data.mean(list(over)) if shared_images else data.sum(list(over))
-    return total, measure(resample(data, over, draws, seed, shared_images=shared_images))
+    over, data = (over, data) if redraw_seeds else ((), total)
+    return total, measure(resample(data, over, draws, seed, shared_images=shared_images and redraw_seeds))
 
 
 def _basic(total: xr.DataArray, measure: Metric, drawn: xr.DataArray, level: float, seed: int) -> xr.DataArray:
@@ -305,9 +320,9 @@ def symmetry_draws(data: xr.DataArray | xr.Dataset, over: Sequence[str] = (), dr
 
     Sampling lowers a correlation, and near 0 it is skewed, so the draws are reflected on the scale of `metrics.reciprocity`, on
     which it is corrected and varies alike everywhere. NaN where the rates vary no more than by sampling. data, over: as for
-    `bootstrap`, whose interval of the symmetry is that of these draws.
+    `bootstrap`; images alone are redrawn, no seeds.
     """
-    return _true_symmetry(*_redrawn_measure(data, reciprocity, over, draws, seed), seed)
+    return _true_symmetry(*_redrawn_measure(data, reciprocity, over, draws, seed, redraw_seeds=False), seed)
 
 
 def _true_symmetry(total: xr.DataArray, drawn: xr.DataArray, seed: int) -> xr.DataArray:
@@ -351,16 +366,28 @@ def paired(
 def gains(
     outcomes: xr.Dataset, bases: Mapping[str, str], measure: Metric, level: float = 0.95, draws: int = 2000
 ) -> xr.DataArray:
-    """Return low, value and high of the gain of defences over their bases, along defence and a new dimension `bound`.
+    """Return the gains of defences (the keys) over their bases along defence, as `differences` along comparison."""
+    result = differences(outcomes, {name: (name, base) for name, base in bases.items()}, measure, level, draws)
+    return result.rename(comparison="defence").rename("gain")
 
-    bases: by a defence the one that it is compared with. The interval is that of the difference (`paired`).
+
+def differences(
+    outcomes: xr.Dataset, pairs: Mapping[str, tuple[str, str]], measure: Metric, level: float = 0.95, draws: int = 2000
+) -> xr.DataArray:
+    """Return low, value and high of a measure of one defence less that of another, along comparison (the keys) and `bound`.
+
+    Each pair is compared on the images and with the seeds that both have (`paired`).
     """
 
-    def gain(count: xr.DataArray) -> xr.DataArray:
-        values, others = (measure(count.sel(defence=list(names))) for names in (bases.keys(), bases.values()))
-        return values - others.assign_coords(defence=values.defence)
+    def compared(pair: tuple[str, str]) -> xr.DataArray:
+        def difference(count: xr.DataArray) -> xr.DataArray:
+            values = measure(count)
+            return values.sel(defence=pair[0], drop=True) - values.sel(defence=pair[1], drop=True)
 
-    return paired(outcomes, gain, level, draws).rename("gain")
+        both = aggregate.common_images(outcomes.sel(defence=list(dict.fromkeys(pair))), "defence")
+        return paired(both, difference, level, draws, span=(-100, 100))
+
+    return along("comparison", pairs, compared)
 
 
 def worst_share(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.DataArray:

@@ -171,37 +171,39 @@ def _squared_length(gram: xr.DataArray) -> xr.DataArray:
 
 
 # Most claims of a section, and charts of its page, take the same draws.
-_DRAWN: dict[tuple[str, int, int], xr.Dataset] = {}
+_DRAWN: dict[tuple[str, int, int, bool], xr.Dataset] = {}
 
 
-def drawn(data: xr.Dataset, draws: int, seed: int = 0) -> xr.Dataset:
+def drawn(data: xr.Dataset, draws: int, seed: int = 0, *, redraw_seeds: bool = True) -> xr.Dataset:
     """Return the statistics of resampled blocks, along a new first dimension `draw`, without `mean`.
 
     Seeds are drawn with replacement, and so are the blocks of each class: within their seed where the seeds have different
     images, else once for all seeds. One seed and one block fewer than present are drawn (Rao and Wu 1988). `seed` numbers those
     that were drawn. The error of a mean is twice that of `statistics`, for it is sampled twice. draws: their number. seed: of the
-    random numbers.
+    random numbers. Without `redraw_seeds` each draw has all seeds.
     """
     from dask.base import tokenize  # slow to import
 
-    key = tokenize(data), draws, seed
+    key = tokenize(data), draws, seed, redraw_seeds
     if key not in _DRAWN:
         last = {"total": ["feature"], "square": [], "images": []} | ({"count": ["predicted"]} if "count" in data else {})
         sums = {name: data[name].transpose("seed", "label", "block", ..., *dims).fillna(0) for name, dims in last.items()}
         size = max(1, _AT_ONCE // sum(array.isel(block=0).size for array in sums.values()))
         rng, shared = np.random.default_rng(seed), bool(data.attrs.get("shared_images"))
-        parts = [_redrawn(sums, min(size, draws - first), rng, shared=shared) for first in range(0, draws, size)]
+        chosen = np.tile(np.arange(data.sizes["seed"]), (draws, 1))
+        if redraw_seeds:
+            chosen = rng.integers(data.sizes["seed"], size=(draws, max(data.sizes["seed"] - 1, 1)))
+        parts = [_redrawn(sums, chosen[first : first + size], rng, shared=shared) for first in range(0, draws, size)]
         if len(_DRAWN) == 4:
             del _DRAWN[next(iter(_DRAWN))]
         _DRAWN[key] = xr.concat(parts, "draw")
     return _DRAWN[key].copy()
 
 
-def _redrawn(sums: Mapping[str, xr.DataArray], draws: int, rng: np.random.Generator, *, shared: bool) -> xr.Dataset:
-    """Return the statistics of so many draws from sums (seed, label, block, ...) of blocks."""
+def _redrawn(sums: Mapping[str, xr.DataArray], chosen: np.ndarray, rng: np.random.Generator, *, shared: bool) -> xr.Dataset:
+    """Return the statistics of draws from sums (seed, label, block, ...) of blocks; chosen: the seeds of each draw."""
     images = sums["images"]
     present = (images > 0).any(images.dims[3:]).values
-    chosen = rng.integers(len(present), size=(draws, max(len(present) - 1, 1)))
     weight = _block_weights(present, chosen, rng, shared=shared)
     drawn = {}
     for name, array in sums.items():

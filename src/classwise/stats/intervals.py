@@ -4,7 +4,9 @@ With several seeds, `pooling.pooled` scales the counts to the number of independ
 """
 
 from collections.abc import Mapping
+from functools import cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -105,11 +107,55 @@ def relative_robustness(count: xr.DataArray, level: float = 0.95) -> xr.DataArra
     return (above.astype(float) - below.astype(float)).where(images(count) > 0).rename("relative_robustness")
 
 
-def interval_ends(truth: np.ndarray, alpha: float) -> tuple[float, float]:
-    """Return the interval that leaves out just those values whose one-sided p, from draws of the truth, is below `alpha`.
+# A probability below that of this draw from the end comes from a tail of Student's t through it.
+_LAST = 20
+
+
+def chance_below(truth: np.ndarray, bound: float, freedom: float = np.inf, *, strict: bool = False) -> float:
+    """Return the probability that a true value lies at a bound or below it (`strict`: below it), from draws of it.
+
+    Beyond the 20th draw from the end the probability is that of Student's t with `freedom`, which has the median of the draws
+    and meets them there. NaN among the draws counts as below, and leaves no tail.
+    """
+    valid = np.sort(truth[~np.isnan(truth)])
+    lost, number = len(truth) - len(valid), 1 + len(truth)
+    count = lost + int(np.searchsorted(valid, bound, "left" if strict else "right"))
+    middle, scale = _tail(truth, valid, freedom)
+    if count >= _LAST or not scale:
+        return float(1 + count) / number
+    return float(np.clip(_student(freedom).cdf((bound - middle) / scale), 1e-12, (1 + _LAST) / number))
+
+
+def interval_ends(truth: np.ndarray, alpha: float, freedom: float = np.inf) -> tuple[float, float]:
+    """Return the interval that leaves out just those values whose one-sided p (`chance_below`) is below `alpha`.
 
     NaN among the draws counts against both ends; where there are too few draws for such a p, an end is infinite.
     """
+    return _end(truth, alpha, freedom), -_end(-truth, alpha, freedom)
+
+
+def _end(truth: np.ndarray, alpha: float, freedom: float) -> float:
     valid = np.sort(truth[~np.isnan(truth)])
+    middle, scale = _tail(truth, valid, freedom)
+    if scale and alpha < (1 + _LAST) / (1 + len(truth)):
+        return middle + scale * float(_student(freedom).ppf(alpha))
     place = int(np.ceil(alpha * (1 + len(truth)) - 1 - 1e-9)) - (len(truth) - len(valid))
-    return (float(valid[place - 1]), float(valid[-place])) if place >= 1 else (-np.inf, np.inf)
+    return float(valid[place - 1]) if place >= 1 else -np.inf
+
+
+def _tail(truth: np.ndarray, valid: np.ndarray, freedom: float) -> tuple[float, float]:
+    """Return the middle and the scale of the lower tail of draws, in rising order; the scale is 0 where they have none."""
+    if len(valid) < max(len(truth), 4 * _LAST):
+        return 0.0, 0.0
+    # The lower of two, as the draws of an extreme jump there.
+    middle = float(valid[(len(valid) - 1) // 2])
+    scale = (float(valid[_LAST - 1]) - middle) / float(_student(freedom).ppf((1 + _LAST) / (1 + len(valid))))
+    return middle, scale
+
+
+@cache
+def _student(freedom: float) -> Any:
+    """Return Student's t; of many degrees of freedom the normal distribution."""
+    from scipy import stats  # slow to import
+
+    return stats.t(max(freedom, 1)) if freedom < 1e6 else stats.norm()

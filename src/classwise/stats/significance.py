@@ -51,6 +51,30 @@ def symmetry_test(count: xr.DataArray, draws: int = 2000, seed: int = 0, *, oppo
     return float((1 + (~inside).sum()) / (1 + draws))
 
 
+def symmetry_tests(count: xr.DataArray) -> tuple[float, float]:
+    """Return p of equal numbers of mistakes in both directions (Bowker 1948), and p of quasi-symmetry (Caussinus 1965).
+
+    Quasi-symmetry lets classes be predicted more often than they occur; what is left is affinity. `count` has only the
+    dimensions label and predicted; of several seeds, `pooling.pooled`. NaN without mistakes.
+    """
+    import statsmodels.api as sm  # slow to import
+    from scipy.stats import chi2
+
+    table = count.transpose("label", "predicted").values.astype(float)
+    size = len(table)
+    pairs = [(i, j) for i in range(size) for j in range(i) if table[i, j] + table[j, i] > 0]
+    if not pairs:
+        return float("nan"), float("nan")
+    differ = sum((table[i, j] - table[j, i]) ** 2 / (table[i, j] + table[j, i]) for i, j in pairs)
+    cells = [cell for i, j in pairs for cell in ((i, j), (j, i))]
+    of_pair = np.repeat(np.eye(len(pairs)), 2, axis=0)
+    of_column = np.array([np.eye(size)[j][1:] for _, j in cells])
+    fit = sm.GLM([table[cell] for cell in cells], np.hstack([of_pair, of_column]), family=sm.families.Poisson()).fit()
+    freedom = len(pairs) - np.linalg.matrix_rank(of_column[0::2] - of_column[1::2])
+    quasi = float(chi2.sf(fit.pearson_chi2, freedom)) if freedom > 0 else float("nan")
+    return float(chi2.sf(differ, len(pairs))), quasi
+
+
 def groups_test(count: xr.DataArray, draws: int = 200, seed: int = 0) -> tuple[float, float, float]:
     """Return the share of the mistakes within the groups of classes, the share expected by chance, and the p-value.
 

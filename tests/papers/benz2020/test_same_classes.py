@@ -3,6 +3,7 @@
 import mocks
 import numpy as np
 import xarray as xr
+from claim_answers import verdict_on
 
 from classwise.papers import registry, say
 from classwise.papers.benz2020 import networks
@@ -58,8 +59,7 @@ REFUSED = [
 
 def judged(name, data):
     halves = {"halves": aggregate.halved(data)}
-    (verdict,) = registry.judge(same.NAME, halves, dataset="digits", scale="quick", only=[name], bootstrap=Bootstrap(300))
-    return verdict
+    return verdict_on(next(one for one in same.CLAIMS if one.name == name), halves, "digits", 300)
 
 
 def test_equal_classes_decide_nothing_about_the_same_trend():
@@ -67,7 +67,7 @@ def test_equal_classes_decide_nothing_about_the_same_trend():
     assert judged("weakest-is-weak", flat).verdict == "open"
     halves = {"halves": aggregate.halved(flat)}
     verdicts = registry.judge(same.NAME, halves, strict=False, bootstrap=Bootstrap(300))
-    assert {verdict.verdict for verdict in verdicts} <= {"open", "not tested"}
+    assert {verdict.verdict for verdict in verdicts} <= {"open", "described", "not tested"}
 
 
 def test_a_verdict_states_the_least_number_of_runs():
@@ -76,7 +76,7 @@ def test_a_verdict_states_the_least_number_of_runs():
     counted = same._counted(more.assign(truth=fewer))
     assert counted.attrs["runs"] == 2
     assert judged("other-networks", counted).seeds == 2
-    assert say.sample(counted).startswith("2 runs of each setting: the intervals do not cover other trainings.")
+    assert say.sample(counted).startswith("2 runs of each setting: the intervals of charts do not cover other trainings.")
 
 
 def test_the_ceiling_is_of_the_same_images_and_else_of_other_seeds():

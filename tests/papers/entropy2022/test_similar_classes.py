@@ -4,13 +4,13 @@ import mocks
 import numpy as np
 import pytest
 import xarray as xr
+from claim_answers import trained_thrice, verdict_on
 
 from classwise import runs
 from classwise.core.datasets import class_names
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similar_classes
-from classwise.papers.judging import Bootstrap
 from classwise.runs import judge
 from classwise.runs.record import queue
 from classwise.stats import features
@@ -86,9 +86,8 @@ REFUSED = [
 
 
 def judged(name, data):
-    defence = str(data.defence.values[0])
-    (found,) = registry.judge(similar_classes.NAME, {defence: data}, dataset="cifar10", only=[name], bootstrap=Bootstrap(200))
-    return found
+    claim = next(one for one in similar_classes.CLAIMS if one.name == name)
+    return verdict_on(claim, {str(data.defence.values[0]): trained_thrice(data)}, "cifar10")
 
 
 def test_pairs_are_of_the_victim_and_each_other_class():

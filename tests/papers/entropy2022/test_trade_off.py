@@ -74,17 +74,6 @@ EXTREMES = {
 }
 
 
-def test_that_either_of_two_networks_gains_is_as_rare_as_the_level_says_where_neither_does():
-    """Networks equal to the base: the claim that one of them improves all four may hold in one of twenty cases at most."""
-    rng, hits = np.random.default_rng(0), 0
-    for one in range(40):
-        right = {name: rng.binomial(100, 0.6, 10) for name in (TRADES, ME15, ME27)}
-        data = outcomes_with({(name, attack): right[name] for name in right for attack in ("clean", "cr")}).expand_dims(seed=[0])
-        draws = trade_off.either_draws(data, 199, one)
-        hits += (1 + (draws <= 0).sum()) / 200 < 0.05
-    assert hits <= 4
-
-
 def test_each_row_of_the_tables_is_a_network():
     for table in (2, 3, 4):
         for name in registry.tables_of("entropy2022").load(table).defence.values:

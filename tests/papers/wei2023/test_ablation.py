@@ -137,14 +137,6 @@ def test_the_control_is_interpolated_between_the_uniform_networks():
     assert float(calibrations.over_uniform(sums, metrics.overall)) == pytest.approx(75 - 60)
 
 
-def test_trainings_that_differ_widen_the_settings():
-    data = by_group(0.7, 1.3)
-    both = xr.concat([data, data.assign(radius=data.radius + 0.5)], "seed", data_vars="all").assign_coords(seed=[0, 1])
-    drawn = calibrations.setting_draws(both, 400, 0, setting="radius", group="hard")
-    assert np.ptp(drawn) > 0.45
-    assert float(np.median(drawn)) == pytest.approx(0.95, abs=0.05)
-
-
 def test_rows_without_components_are_left_out():
     kept = {(name, "cr", kept): 60 for name in ("pgd-at", "at-ccm") for kept in ("last", "ema", "fawa")}
     main, components = outcomes_with(kept, along=(*ALONG, "checkpoint")), outcomes_with(under("trades-ccm", "trades-ccr"))

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import xarray as xr
+from claim_answers import trained_thrice, verdict_on
 
 from classwise.core.datasets import class_names
-from classwise.papers import registry
-from classwise.papers.judging import Bootstrap
 from classwise.papers.wei2023 import fluctuation
 from classwise.stats import bootstrap, metrics
 
@@ -48,10 +47,10 @@ def together(*runs):
     return xr.concat(runs, "seed", join="outer", fill_value=fill, combine_attrs="override")
 
 
-def inputs(plain, fawa=None, valid=None):
-    """Return what the claims take, of one run: rates of the plain weights, of FAWA and of the validation images."""
-    outcomes = evaluated({"plain": plain, "fawa": FLAT if fawa is None else fawa})
-    choices = fluctuation.choices(outcomes, evaluated({"plain": plain if valid is None else valid}))
+def inputs(plain, fawa=None, valid=None, runs=trained_thrice):
+    """Return what the claims take, of three runs: rates of the plain weights, of FAWA and of the validation images."""
+    outcomes = runs(evaluated({"plain": plain, "fawa": FLAT if fawa is None else fawa}))
+    choices = fluctuation.choices(outcomes, runs(evaluated({"plain": plain if valid is None else valid})))
     return {"epochs": fluctuation.by_epoch(outcomes), "choices": choices}
 
 
@@ -90,7 +89,7 @@ EXTREMES = {
     "fawa-gains-overall": ([inputs(FLAT - 20)], [inputs(FLAT, fawa=FLAT - 20)]),
 }
 # No epoch entered the average.
-REFUSED = [("fawa-steadies", inputs(FLAT, fawa=FLAT), "needs each defence at weights fawa")]
+REFUSED = [("fawa-steadies", inputs(FLAT, fawa=FLAT, runs=lambda data: data), "needs each defence at weights fawa")]
 
 
 def judged(name, data):
@@ -98,8 +97,7 @@ def judged(name, data):
     dataset = claim.datasets[0] if claim.datasets else "digits"
     renamed = {key: some.assign_coords(predicted=list(class_names(dataset))) for key, some in data.items()}
     renamed = {key: some.assign_attrs(dataset=dataset) for key, some in renamed.items()}
-    (verdict,) = registry.judge(fluctuation.NAME, renamed, dataset=dataset, only=[name], bootstrap=Bootstrap(200))
-    return verdict
+    return verdict_on(claim, renamed, dataset)
 
 
 def sums(*runs):

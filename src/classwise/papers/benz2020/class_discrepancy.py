@@ -106,9 +106,9 @@ def standard_variance(sums: xr.Dataset) -> xr.DataArray:
 
 
 def standard_lies_below(sums: xr.Dataset, name: str) -> xr.DataArray:
-    """Return by how much a class lies below all others in standard training, at the radius that leaves half of its accuracy."""
+    """Return by how much a class lies below each other in standard training, at the radius that leaves half of its accuracy."""
     rates = accuracy(halved_standard(sums))
-    return rates.drop_sel(label=name).min("label", skipna=False) - rates.sel(label=name, drop=True)
+    return rates.drop_sel(label=name) - rates.sel(label=name, drop=True)
 
 
 def widened_at_equal_accuracy(sums: xr.Dataset) -> xr.DataArray:
@@ -144,7 +144,7 @@ CLAIMS = claims(
     {
         "standard-clean-discrepancy": of(cv, "standard"),
         "standard-robust-discrepancy": {"measure": standard_variance, "defences": ("standard",)},
-        "cat-is-vulnerable": {"measure": partial(standard_lies_below, name="cat"), "defences": ("standard",)},
+        "cat-is-vulnerable": {"measure": least(partial(standard_lies_below, name="cat")), "defences": ("standard",)},
         "wider-clean": of(mcd, "pgd-at") - of(mcd, "standard"),
         "wider-attacked": widened_attacked,
         "not-from-unequal-classes": of(cv, "pgd-at", ATTACKED),

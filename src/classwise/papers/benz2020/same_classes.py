@@ -56,7 +56,7 @@ def _settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
         if name in shared
     }
     joined = combine.combine("setting", judged).sel(setting=list(judged))
-    return _counted(agreement.common_images(networks.marked(joined)))
+    return _counted(aggregate.common_images(networks.marked(joined), "setting", same_seeds=False))
 
 
 def _counted(outcomes: xr.Dataset) -> xr.Dataset:

@@ -74,13 +74,7 @@ def recorded(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> dict[str, Pair]
 
 def paired(outcomes: xr.Dataset, pairs: Mapping[str, Pair], measure: Metric = metrics.overall) -> xr.DataArray:
     """Return gains on the same images with their intervals, along comparison (the keys of `recorded` pairs), attack and bound."""
-    kept = recorded(outcomes, pairs)
-
-    def differences(count: xr.DataArray) -> xr.DataArray:
-        first, second = _sides(measure(count), kept)
-        return first - second
-
-    return bootstrap.paired(outcomes, differences, span=(-100, 100))
+    return bootstrap.differences(outcomes, recorded(outcomes, pairs), measure)
 
 
 def compared(
@@ -112,7 +106,7 @@ def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> xr.DataArr
         values = metrics.overall(count)
         return values.sel(attack=weak, drop=True) - values.sel(attack=strong, drop=True)
 
-    ours = bootstrap.paired(aggregate.common(outcomes.sel(attack=[weak, strong])), differences, span=(-100, 100))
+    ours = bootstrap.paired(aggregate.common_images(outcomes.sel(attack=[weak, strong]), "attack"), differences, span=(-100, 100))
     first, second = (published().overall.sel(attack=name, drop=True) for name in (weak, "autoattack"))
     theirs = _with_error(first, second, _IMAGES["overall"]).reindex(defence=ours.defence)
     return combine.along("source", {OURS: ours, THEIRS: theirs})

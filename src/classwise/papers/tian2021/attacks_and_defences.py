@@ -10,10 +10,10 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers.claims import ClaimMeasure
 from classwise.papers.measures import lost_more
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
-from classwise.papers.terms import claims, of
+from classwise.papers.terms import claims, least, of
 from classwise.papers.tian2021.networks import COMPARED, FOUR, UNDER_ATTACK
 from classwise.papers.tian2021.tables import TABLES, from_table_1, in_text
-from classwise.stats import confidence, metrics
+from classwise.stats import aggregate, confidence, metrics
 from classwise.stats.bootstrap import bootstrap_sums
 from classwise.stats.intervals import around
 from classwise.stats.metrics import Metric
@@ -37,21 +37,20 @@ SECTION = Section(
 )
 
 
-def smallest_gap(sums: xr.Dataset) -> xr.DataArray:
-    """Return the smallest gap between best and worst class of all defences and attacks."""
-    return metrics.mcd(sums["count"]).min(["defence", "attack"], skipna=False)
+def gaps(sums: xr.Dataset) -> xr.DataArray:
+    """Return the gap between best and worst class, of each defence and attack."""
+    return metrics.mcd(sums["count"])
 
 
-def lies_below(sums: xr.Dataset, name: str = "", *, above: bool = False) -> xr.DataArray:
-    """Return by how much a class lies below (`above`) all others in the defence and attack in which it does so least.
+def distances(sums: xr.Dataset, name: str = "", *, above: bool = False) -> xr.DataArray:
+    """Return by how much a class lies below (`above`) each other one, in each defence and attack.
 
-    name: of the class; by default the one that does so most: below 0, none is the worst (best) of every defence and attack.
+    name: of the class; by default all classes, along label.
     """
     rates = metrics.accuracy(sums["count"])
     others = rates.rename(label="other")
     beyond = (rates - others if above else others - rates).where(rates.label != others.other, np.inf)
-    least = beyond.min(["other", "defence", "attack"], skipna=False)
-    return least.sel(label=name, drop=True) if name else least.max("label", skipna=False)
+    return beyond.sel(label=name, drop=True) if name else beyond
 
 
 def close_where_weak(sums: xr.Dataset) -> xr.DataArray:
@@ -101,11 +100,11 @@ def _printed(measure: ClaimMeasure, *attacks: str) -> dict[str, Any]:
 CLAIMS = claims(
     NAME,
     {
-        "gaps-everywhere": _printed(smallest_gap),
-        "same-worst-class": _printed(lies_below),
-        "same-best-class": _printed(partial(lies_below, above=True)),
-        "cats-worst": _printed(partial(lies_below, name="cat")),
-        "cars-best": _printed(partial(lies_below, above=True, name="automobile")),
+        "gaps-everywhere": _printed(least(gaps)),
+        "same-worst-class": _printed(least(distances, outer="label")),
+        "same-best-class": _printed(least(partial(distances, above=True), outer="label")),
+        "cats-worst": _printed(least(partial(distances, name="cat"))),
+        "cars-best": _printed(least(partial(distances, above=True, name="automobile"))),
         "dataset-decides": _printed(agreement),
         "stronger-on-vulnerable": _printed(lost_by_vulnerable, *_WHITE),
         "margin-on-vulnerable": _printed(lost_by_vulnerable, "fgsm", "cw|margin-20"),
@@ -173,7 +172,7 @@ def order(outcomes: xr.Dataset, rates: xr.DataArray) -> xr.DataArray:
     shared = {dim: [name for name in outcomes[dim].values if name in rates[dim].values] for dim in ("defence", "attack")}
     shared["defence"] = [name for name in shared["defence"] if name != "standard"]
     others = rates.sel({**shared, "label": outcomes.predicted.values})
-    return correlation_bounds(outcomes.sel(shared), others)
+    return correlation_bounds(aggregate.common_images(outcomes.sel(shared), "defence", "attack"), others)
 
 
 def order_in_paper() -> tuple[float, float]:

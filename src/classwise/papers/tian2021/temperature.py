@@ -16,7 +16,7 @@ from classwise.core.spec import Evaluation
 from classwise.papers.claims import ClaimMeasure
 from classwise.papers.measures import lost_more
 from classwise.papers.sections import CLEAN_AND_PGD, Section
-from classwise.papers.terms import claims
+from classwise.papers.terms import claims, least
 from classwise.papers.tian2021.networks import COMPARED, FOUR, HE
 from classwise.papers.tian2021.tables import BOTH_ATTACKS, animals, from_table_3
 from classwise.stats import confidence, metrics
@@ -48,20 +48,16 @@ def _both_attacks(sums: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     return plain.sum("inverse"), hot.isel(inverse=left.fillna(np.inf).argmin("inverse"))
 
 
-def _grown(sums: xr.Dataset, measure: metrics.Metric) -> xr.DataArray:
+def grown_by_temperature(sums: xr.Dataset, measure: metrics.Metric) -> xr.DataArray:
+    """Return by how much a measure grows from PGD to Temperature-PGD, of each defence."""
     plain, hot = _both_attacks(sums)
     return measure(hot) - measure(plain)
 
 
-def least_grown_by_temperature(sums: xr.Dataset, measure: metrics.Metric) -> xr.DataArray:
-    """Return by how much a measure grows under Temperature-PGD in the defence in which it grows least."""
-    return _grown(sums, measure).min("defence", skipna=False)
-
-
-def least_lost_to_temperature(sums: xr.Dataset, name: str = "") -> xr.DataArray:
-    """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD, the least of the defences."""
+def lost_to_temperature(sums: xr.Dataset, name: str = "") -> xr.DataArray:
+    """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD, of each defence."""
     measure = (lambda count: metrics.accuracy(count).sel(label=name, drop=True)) if name else metrics.overall
-    return -_grown(sums, measure).max("defence", skipna=False)
+    return -grown_by_temperature(sums, measure)
 
 
 def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
@@ -71,7 +67,7 @@ def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
 
 def more_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
     """Return how many more points the second defence loses to Temperature-PGD than the first."""
-    return -_grown(sums, metrics.overall).diff("defence").isel(defence=0, drop=True)
+    return -grown_by_temperature(sums, metrics.overall).diff("defence").isel(defence=0, drop=True)
 
 
 def _every_heat(sums: xr.DataArray) -> xr.DataArray:
@@ -94,30 +90,25 @@ def smooth_where_weak(sums: xr.Dataset) -> xr.DataArray:
     return xr.corr(_cvc(sums), rates, dim="label").mean("defence", skipna=False)
 
 
-def smoother_animals(sums: xr.Dataset) -> xr.DataArray:
-    """Return the variance of confidence of the animals over that of the vehicles, in the defence in which it is highest."""
+def smoothness_of_animals(sums: xr.Dataset) -> xr.DataArray:
+    """Return the variance of confidence of the animals over that of the vehicles, of each defence."""
     spread = _cvc(sums)
     animal = animals(spread.label)
-    return (spread.where(animal).mean("label") / spread.where(~animal).mean("label")).max("defence", skipna=False)
+    return spread.where(animal).mean("label") / spread.where(~animal).mean("label")
 
 
-def smoothest(sums: xr.Dataset, names: Sequence[str]) -> xr.DataArray:
-    """Return the least variance of the other classes over the greatest of the named ones, in the defence in which it is least."""
+def smoothness(sums: xr.Dataset, names: Sequence[str]) -> xr.DataArray:
+    """Return the variance of confidence of each other class over that of each of the named ones, of each defence."""
     spread = _cvc(sums)
-    named = spread.label.isin(list(names))
-    return (spread.where(~named).min("label") / spread.where(named).max("label")).min("defence", skipna=False)
+    others = [name for name in map(str, spread.label.values) if name not in names]
+    return spread.sel(label=others) / spread.sel(label=list(names)).rename(label="named")
 
 
-def smoother_than_others(sums: xr.Dataset) -> xr.DataArray:
-    """Return the mean variance of confidence of the last defence over the smallest of the others."""
+def smoothness_of(sums: xr.Dataset, defence: int) -> xr.DataArray:
+    """Return the mean variance of confidence of a defence over that of each of the others."""
     spread = _cvc(sums).mean("label", skipna=False)
-    return spread.isel(defence=-1, drop=True) / spread.isel(defence=slice(-1)).min("defence", skipna=False)
-
-
-def steeper_than_others(sums: xr.Dataset) -> xr.DataArray:
-    """Return the mean variance of confidence of the first defence over the greatest of the others."""
-    spread = _cvc(sums).mean("label", skipna=False)
-    return spread.isel(defence=0, drop=True) / spread.isel(defence=slice(1, None)).max("defence", skipna=False)
+    others = np.delete(np.arange(spread.sizes["defence"]), defence)
+    return spread.isel(defence=defence, drop=True) / spread.isel(defence=others)
 
 
 # The best temperature is that of the whole grid.
@@ -131,26 +122,27 @@ def _heated(measure: ClaimMeasure, *defences: str) -> dict[str, Any]:
     return {"measure": measure, "defences": defences, "attacks": BOTH_ATTACKS, "grid": _HEATS, "values": {}, "reported": theirs}
 
 
+_SMOOTHEST = least(partial(smoothness_of, defence=-1), largest=True)
 CLAIMS = claims(
     NAME,
     {
         "smooth-where-weak": smooth_where_weak,
         "smooth-where-weak-clean": {"measure": smooth_where_weak, "attacks": ("clean", "pgd-20"), "readout": "logits"},
-        "animals-smoother": smoother_animals,
-        "deer-and-cat-smoothest": partial(smoothest, names=("deer", "cat")),
-        "deer-smoothest": partial(smoothest, names=("deer",)),
-        "he-smoothest": smoother_than_others,
-        "he-smoothest-scaled": {"measure": smoother_than_others, "readout": "logits"},
-        "breaks-more": _heated(least_lost_to_temperature),
-        "larger-cv": _heated(partial(least_grown_by_temperature, measure=metrics.cv)),
-        "larger-mcd": _heated(partial(least_grown_by_temperature, measure=metrics.mcd)),
+        "animals-smoother": least(smoothness_of_animals, largest=True),
+        "deer-and-cat-smoothest": least(partial(smoothness, names=("deer", "cat"))),
+        "deer-smoothest": least(partial(smoothness, names=("deer",))),
+        "he-smoothest": _SMOOTHEST,
+        "he-smoothest-scaled": {"measure": _SMOOTHEST, "readout": "logits"},
+        "breaks-more": _heated(least(lost_to_temperature)),
+        "larger-cv": _heated(least(partial(grown_by_temperature, measure=metrics.cv))),
+        "larger-mcd": _heated(least(partial(grown_by_temperature, measure=metrics.mcd))),
         "hits-vulnerable": _heated(lost_to_temperature_by_vulnerable),
         "he-loses-most": _heated(more_lost_to_temperature, "pgd-at", HE),
-        "plain-hardly-loses": _heated(least_lost_to_temperature, "pgd-at"),
-        "plain-steepest": steeper_than_others,
-        "he-loses": _heated(least_lost_to_temperature, HE),
-        "he-loses-cat": _heated(partial(least_lost_to_temperature, name="cat"), HE),
-        "he-loses-deer": _heated(partial(least_lost_to_temperature, name="deer"), HE),
+        "plain-hardly-loses": _heated(least(lost_to_temperature), "pgd-at"),
+        "plain-steepest": least(partial(smoothness_of, defence=0)),
+        "he-loses": _heated(least(lost_to_temperature), HE),
+        "he-loses-cat": _heated(least(partial(lost_to_temperature, name="cat")), HE),
+        "he-loses-deer": _heated(least(partial(lost_to_temperature, name="deer")), HE),
         "he-loses-the-vulnerable": _heated(lost_to_temperature_by_vulnerable, HE),
     },
     defences=FOUR,

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.papers.claims import MeasurementError
-from classwise.papers.judging import reflect_draws
+from classwise.papers.draws import reflect_draws
 from classwise.papers.wei2023 import sweeps
 from classwise.papers.wei2023.methods import OF_IMAGES
 from classwise.stats import combine, metrics
@@ -140,14 +140,13 @@ def late_setting(sums: xr.Dataset, setting: str, group: str) -> xr.DataArray:
 def setting_draws(outcomes: xr.Dataset, draws: int, seed: int, *, setting: str, group: str) -> np.ndarray:
     """Return draws of the true extreme setting of the hard (the largest) or of the easy classes (the smallest).
 
-    Nothing in it depends on test images: trainings are redrawn, and in each of them the training images of each class, whose
-    accuracy the setting follows. outcomes: of one defence, with the variables of `stats.aggregate.late_settings`.
+    Nothing in it depends on test images: the training images of each class are redrawn, whose accuracy the setting follows.
+    outcomes: of one defence, with the variables of `stats.aggregate.late_settings`.
     """
     rng, part = np.random.default_rng(seed), outcomes.isel(defence=0, drop=True).transpose(..., "seed", "predicted")
     values, rate = part[setting].values, part["trained"].values
     spread = np.sqrt(rate * (1 - rate) / part["sample"].values.clip(1))
-    trainings = rng.integers(0, len(values), (draws, len(values)))
-    noisy = values[trainings] + spread[trainings] * rng.standard_normal((draws, *values.shape))
+    noisy = values + spread * rng.standard_normal((draws, *values.shape))
     label = {"label": part.predicted.values}
     marks = xr.DataArray(part[group].values, label, ("label",))
     effect = float(_extreme(xr.DataArray(values.mean(0), label, ("label",)), marks, group))

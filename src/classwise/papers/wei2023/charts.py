@@ -134,9 +134,8 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     """
     values = setting.values(accuracy)
     picked, colour, of = _grouped(groups)
-    table = frame(accuracy.sel(attack=images[0], drop=True), "clean").merge(
-        frame(accuracy.sel(attack=images[1], drop=True), "robust")
-    )
+    clean, robust = (accuracy.sel(attack=name, drop=True).drop_vars("evaluated", errors="ignore") for name in images)
+    table = frame(clean, "clean").merge(frame(robust, "robust"))
     table = setting.placed(table).assign(group=lambda rows: rows["label"].astype(str).map(of).fillna("other"))
     table["end"] = table[setting.dim] == values[-1]
     # The room around the dots may reach beyond 100 %.

@@ -74,12 +74,17 @@ def measures_of(number: int) -> dict[str, int]:
     return {"overall": 10_000, "worst_k": 2000} if number == 4 else {"overall": 10_000, "worst": 1000}
 
 
+def _recorded(defence: xr.DataArray, pairs: Pairs) -> Pairs:
+    """Return the pairs of which both methods are there; NoAverage without any."""
+    if kept := [pair for pair in pairs if set(defence.values).issuperset(pair)]:
+        return kept
+    names = ", ".join(map(" over ".join, pairs))
+    raise NoAverage(f"no two methods that are compared are recorded, or FAWA let no epoch enter: {names}")
+
+
 def _of_pairs(values: xr.DataArray, pairs: Pairs) -> list[xr.DataArray]:
     """Return the values of the first and of the second method of each pair, along comparison; of pairs that have both."""
-    kept = [pair for pair in pairs if set(values.defence.values).issuperset(pair)]
-    if not kept:
-        names = ", ".join(map(" over ".join, pairs))
-        raise NoAverage(f"no two methods that are compared are recorded, or FAWA let no epoch enter: {names}")
+    kept = _recorded(values.defence, pairs)
     parts = [values.sel(defence=list(names)).rename(defence="comparison") for names in zip(*kept, strict=True)]
     return [part.assign_coords(comparison=[" over ".join(pair) for pair in kept]) for part in parts]
 
@@ -96,11 +101,8 @@ def ours(outcomes: xr.Dataset, pairs: Pairs, draws: int = 2000) -> xr.DataArray:
     outcomes: of methods (`methods.by_method`) under one attack.
     """
     measures = {TITLES[name]: metrics.METRICS[name] for name in measures_of(1)}
-
-    def measured(count: xr.DataArray) -> xr.DataArray:
-        return along("measure", measures, lambda measure: differences(measure(count), pairs))
-
-    return bootstrap.paired(outcomes, measured, draws=draws, span=(-100, 100))
+    compared = {" over ".join(pair): pair for pair in _recorded(outcomes.defence, pairs)}
+    return along("measure", measures, lambda measure: bootstrap.differences(outcomes, compared, measure, draws=draws))
 
 
 def as_printed(number: int, pairs: Pairs) -> xr.Dataset:
