@@ -129,10 +129,14 @@ ALIKE = {("a", "pgd-20"): 0.5, ("b", "pgd-20"): 0.5}
 def test_an_effect_that_never_varies_is_no_surer_than_so_few_images_allow(seeds):
     """Of 72 images none is answered differently: it may be so of every thirtieth, and nobody can tell by which network."""
     data = outcomes(ALIKE, labels=DIGITS[:2], images=36 // seeds, seeds=seeds)
-    edge, near, far = decide(data, claim(), claim(low=-1, high=1), claim(low=-20, high=20))
+    # So many trainings that they show how little more than their images differs.
+    rates = {("x", "pgd-20"): 0.5, ("y", "pgd-20"): 0.5}
+    known = {"digits": outcomes(rates, images=36, seeds=60, labels=DIGITS[:2], seed=99)}
+    claims = claim(), claim(low=-1, high=1), claim(low=-20, high=20)
+    edge, near, far = judging.judge_all(claims, data, scale="quick", dataset="digits", bootstrap=judging.Bootstrap(base=known))
     assert edge.effect == 0
     assert (edge.verdict, near.verdict, far.verdict) == ("open", "open", "holds")
-    assert -15 < near.low < -1 < 1 < near.high < 15
+    assert -12 < near.low < -1 < 1 < near.high < 12
 
 
 @pytest.mark.parametrize("right", [0, 1])

@@ -353,8 +353,9 @@ def test_the_queue_at_the_level_of_the_papers_names_what_exists_and_files_all_we
     assert len(items) - len(own) == 2  # of the fluctuation
     listed = {one.spec: set(one.evaluations) for one in items}
     section = "wei2023/5-2-robustness-and-fairness"
-    for name, part in registry.request(section, "matched", seeds=[0]).parts.items():
-        for spec, evaluations in part.pairs:
+    for name, part in registry.request(section, "matched").parts.items():
+        most = registry.SECTIONS[section].parts[name].max_seeds or 5  # further ones are read where they are recorded
+        for spec, evaluations in (pair for pair in part.pairs if pair[0].seed < most):
             assert {one.resolved_for(spec) for one in evaluations} <= listed[spec], name
     assert all(store.FEATURES in dict(one.further) for one in items)
 
