@@ -92,6 +92,17 @@ def test_a_large_effect_holds_and_its_opposite_fails():
     assert up.words == "holds (digits, scale quick, 2 seeds)"
 
 
+def test_averages_that_do_not_fit_their_statistics_are_not_tested():
+    data = outcomes({("TRADES + EMA", "pgd-20"): 0.5, ("FRL", "pgd-20"): 0.7})
+    by_scale = {
+        scale: judging.judge_all([claim(defences=("TRADES + EMA", "FRL"))], data, scale=scale, dataset="cifar10", strict=False)[0]
+        for scale in ("laptop", "matched")
+    }
+    refused, measured = by_scale["laptop"], by_scale["matched"]
+    assert (refused.verdict, refused.unreachable, measured.verdict) == ("not tested", True, "holds")
+    assert refused.reason.startswith("TRADES + EMA: batch norm's averaged statistics do not fit")
+
+
 def test_a_range_with_two_ends_holds_inside_and_fails_outside():
     found = decide(outcomes(TWO), claim(low=10, high=30), claim(low=30, high=50), claim(low=19, high=21))
     assert [one.verdict for one in found] == ["holds", "fails", "open"]

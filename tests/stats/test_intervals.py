@@ -372,16 +372,57 @@ def test_shares_are_counted_over_groups_of_classes():
     assert list(less.loc["plain", ["low", "high", "images"]]) == pytest.approx([100 * low, 100 * high, 12])
 
 
-RISING = xr.DataArray(np.linspace(5, 45, 9), dims="partner")
-JAGGED = RISING.copy(data=[30.0, 5, 40, 10, 45, 5, 35, 10, 25])
+CLASSES = list("abcdefgh")
+RISING, JAGGED = np.arange(10.0, 90, 10), np.array([30.0, 10, 80, 20, 60, 15, 70, 50])
 
 
-def test_a_random_order_seldom_correlates_as_a_perfect_one_does():
-    assert significance.permutation_p(RISING, RISING, "partner") < 1e-3
-    assert significance.permutation_p(RISING, -RISING, "partner") == 1
-    assert significance.permutation_p(RISING, -RISING, "partner", two_sided=True) < 1e-3
-    assert 0.2 < significance.permutation_p(RISING, JAGGED, "partner") < 0.8
-    assert np.isnan(significance.permutation_p(RISING, 0 * RISING, "partner"))
+def rates_of(*rows):
+    """Return counts of a hundred images a class, right as often as each of the rows says, along attack."""
+    rates = np.stack(rows)
+    matrices = np.stack([np.diag(row) for row in rates])
+    matrices[:, range(8), np.roll(range(8), 1)] = 100 - rates
+    where = {"attack": [f"attack {place}" for place in range(len(rows))], "label": CLASSES, "predicted": CLASSES}
+    return xr.Dataset({"count": (tuple(where), matrices)}, where)
+
+
+def between_attacks(sums):
+    return xr.corr(*(metrics.accuracy(sums["count"]).isel(attack=place, drop=True) for place in (0, -1)), "label")
+
+
+def with_values(sums):
+    return xr.corr(sums["feature"], metrics.accuracy(sums["count"]).isel(attack=0, drop=True), "label")
+
+
+@pytest.mark.parametrize(
+    ("measure", "what", "sums"),
+    [
+        (between_attacks, "attack", lambda row: rates_of(RISING, row)),
+        (with_values, "count", lambda row: rates_of(row).assign(feature=("label", RISING))),
+    ],
+)
+def test_a_random_order_of_classes_seldom_correlates_as_a_perfect_one_does(measure, what, sums):
+    def p(row):
+        return significance.permutation_p(measure(significance.permute_classes(sums(row), what)))
+
+    assert p(RISING) == p(100 - RISING) == pytest.approx(2 / 1001)
+    assert 0.2 < p(JAGGED) < 1
+    assert np.isnan(p(np.full(8, 50.0)))
+
+
+def test_permuted_classes_keep_their_images_and_what_they_are_mistaken_for():
+    drawn = significance.permute_classes(rates_of(RISING), "count", draws=50)["count"]
+    np.testing.assert_array_equal(drawn.isel(draw=0), rates_of(RISING)["count"])
+    diagonal = np.sort(np.diagonal(drawn.transpose("draw", "attack", "label", "predicted").values, axis1=2, axis2=3))
+    np.testing.assert_array_equal(diagonal, np.broadcast_to(RISING, diagonal.shape))
+    assert set(np.unique(drawn.sum("predicted"))) == {100}
+
+
+def test_partners_are_permuted_and_networks_of_all_classes_are_not():
+    three = rates_of(RISING, JAGGED, RISING).rename(attack="partner").assign_coords(partner=["all", "a", "b"])
+    drawn = significance.permute_classes(three, "partner", draws=50)["count"]
+    np.testing.assert_array_equal(drawn.sel(partner="all"), np.broadcast_to(three["count"][0], (51, 8, 8)))
+    swapped = (drawn.sel(partner="a") == three["count"].sel(partner="b")).all(["label", "predicted"])
+    assert 10 < int(swapped.sum()) < 40
 
 
 @pytest.mark.parametrize(("rates", "least"), [((0.3, 0.3), 0.94), ((0.02, 0.1), 0.94), ((0.0, 0.05), 0.92)])

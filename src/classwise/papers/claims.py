@@ -58,7 +58,8 @@ class Claim:
     (`stats.features.statistics`); these are resampled by blocks of images. family: "main", for which p-values are corrected
     together with those of its section (family_size: so many); "control", ours, which stands by itself; "description", which
     could hardly be otherwise and has no verdict. absolute: it says a level, not a difference, which is judged only at scales that
-    reach those of the papers (`Scale.levels`).
+    reach those of the papers (`Scale.levels`). permuted: of a correlation over classes, what a permutation test puts in another
+    order (`significance.permute_classes`), "" for no such test.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Claim:
     family: str = MAIN
     family_size: int = 1
     absolute: bool = False
+    permuted: str = ""
 
     @property
     def paper(self) -> str:
@@ -129,7 +131,8 @@ class Verdict:
     (`reason` says why). effect: the measure on all images, between low and high, the interval of the verdict: the claim holds
     where the full interval lies within the range, and fails where none of it does. p: the one-sided p-value of the claim, or of
     its opposite where that is smaller; adjusted: for all main claims of the section, tested or not (Holm). seeds, images: the
-    numbers behind it. unreachable: whether it is not tested because no run that its scale has could test it on this dataset.
+    numbers behind it. permutation_p: the two-sided p-value of a correlation against classes in random order, which images and
+    trainings say nothing of. unreachable: whether it is not tested because no run of its scale could test it on this dataset.
 
     A theorem is computed in closed form (scale CLOSED_FORM) for as many drawn settings as `images` says: effect is the least
     margin, low and high are the least and the largest, and it fails with a single violation. It has no p.
@@ -148,6 +151,7 @@ class Verdict:
     images: int = 0
     reason: str = ""
     unreachable: bool = False
+    permutation_p: float = np.nan
 
     @property
     def tested(self) -> bool:
@@ -193,10 +197,9 @@ class Verdict:
 
     @property
     def p_values(self) -> str:
-        """Its p-value in words, with a comma behind; "" where it has none: of a theorem, or described."""
-        if np.isnan(self.p):
-            return ""
-        return f"{p_value(self.adjusted, 'p (Holm)' if self.claim.family == MAIN else 'p')}, "
+        """Its p-values in words, each with a comma behind; "" where it has none: of a theorem, or described."""
+        named = {"p (Holm)" if self.claim.family == MAIN else "p": self.adjusted, "p (permuted classes)": self.permutation_p}
+        return "".join(f"{p_value(p, name)}, " for name, p in named.items() if not np.isnan(p))
 
     @property
     def sample(self) -> str:

@@ -13,6 +13,7 @@ from classwise.papers.draws import ROUNDING, Draws, Quantity, true_values
 from classwise.papers.scales import SCALES
 from classwise.stats.bootstrap import evaluated
 from classwise.stats.intervals import chance_below, interval_ends
+from classwise.stats.significance import permutation_p, permute_classes
 
 # The name in claims of an attack that is made on another network.
 TRANSFER = "transfer"
@@ -73,7 +74,8 @@ def judge_all(
     verdicts: list[Verdict] = []
     for claim in claims:
         tested = str(given[claim.data].attrs.get("dataset", dataset)) if claim.data in given else dataset
-        verdict = Verdict(claim, "not tested", scale, tested, reason=(why := claim.exclusion(tested)), unreachable=bool(why))
+        why = claim.exclusion(tested) or _unsound(claim, scale)
+        verdict = Verdict(claim, "not tested", scale, tested, reason=why, unreachable=bool(why))
         try:
             if not why and claim.data not in given:
                 raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
@@ -88,6 +90,12 @@ def judge_all(
     size = max(sum(claim.family == MAIN for claim in claims), *(claim.family_size for claim in claims), 0)
     final = _all_decided(measured, size, alpha=1 - bootstrap.level)
     return [final.get(place, verdict) for place, verdict in enumerate(verdicts)]
+
+
+def _unsound(claim: Claim, scale: str) -> str:
+    """Return why a network that the claim needs is not sound at a scale, "" where all are."""
+    known = SCALES[scale].unsound if scale in SCALES else {}
+    return next((f"{name}: {why}" for name in claim.defences for end, why in known.items() if name.endswith(end)), "")
 
 
 def _refused(verdict: Verdict, error: MeasurementError, *, recorded: bool) -> Verdict:
@@ -256,6 +264,9 @@ def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> t
     present = evaluated(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
     judged = replace(verdict, verdict="open", effect=quantity.effect, seeds=int(part.attrs.get("runs", seeds)), images=images)
+    if claim.permuted and claim.unit == "correlation":
+        permuted = claim.measure(permute_classes(quantity.totals, claim.permuted, bootstrap.draws, bootstrap.seed))
+        judged = replace(judged, permutation_p=permutation_p(permuted))
     if why := _undecidable(claim, verdict.scale, truth):
         low, high = _interval(claim, truth, (1 - bootstrap.level) / 2)
         judged = replace(judged, verdict="described", reason=why, low=low, high=high)

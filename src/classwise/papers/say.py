@@ -73,12 +73,10 @@ def verdicts(judged: Sequence[Verdict], *names: str) -> str:
     return "\n".join(f"- {_line(one)}" for one in judged if one.claim.name in names)
 
 
-def judged(
-    verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, *, clear: bool = True, **values: Any
-) -> str:
+def judged(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
     """Return a template in bold Markdown; {value:points,1} is the value of a claim with the interval of its test, as in `text`.
 
-    It begins with "No clear effect" where this interval contains `than`, or where it is not `clear` for another reason. A claim
+    It begins with "No clear effect" where this interval contains `than`, or where permuted classes correlate as much. A claim
     that is not tested is NotRecorded, an unreachable one NotAtScale; a name that is not among the verdicts is a UserError.
     """
     one = _named(verdicts, claim)
@@ -86,7 +84,7 @@ def judged(
         raise (NotAtScale if one.unreachable else NotRecorded)(f"the claim {claim!r} is not tested: {one.reason}")
     numbers, called = [one.low, one.effect, one.high], {"called": "interval of the test"}
     bounds = xr.DataArray(numbers, {"bound": ["low", "value", "high"]}, ("bound",), attrs=called)
-    return f"**{effect(bounds, text(template, value=bounds, **values), than if clear else one.effect)}**"
+    return f"**{effect(bounds, text(template, value=bounds, **values), one.effect if one.permutation_p >= 0.05 else than)}**"
 
 
 def _named(judged: Sequence[Verdict], name: str) -> Verdict:

@@ -66,7 +66,7 @@ class Scale:
     differs. attacks: by the name of an attack, the fields of Evaluation in which it is reduced. paper_recipes: whether each paper
     trains by its own recipe, else all papers train alike. note: what applies to all its results. only_read: whether the book and
     notebooks show what is recorded and compute nothing. levels: whether its networks are as strong as those of the papers, so
-    that claims on levels are judged.
+    that claims on levels are judged. unsound: by the end of the name of a defence in claims, why it is not tested here.
     """
 
     run: Fields
@@ -80,6 +80,7 @@ class Scale:
     note: str = ""
     only_read: bool = False
     levels: bool = False
+    unsound: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self, defence: str, recipe: Recipe, changed: Fields) -> dict[str, Any]:
         """Return the fields of Spec that a defence is trained with, where some are changed."""
@@ -293,6 +294,7 @@ SCALES: dict[str, Scale] = {
         inner_attack={"steps": 2},
         inner_elsewhere={"steps": 3},
         shared=("averages", "measure", "select"),
+        unsound={"EMA": "batch norm's averaged statistics do not fit the averaged weights of so short a training"},
         defences=_by_defence(
             _steps_of_trades(0.1),
             _FRIENDLY,

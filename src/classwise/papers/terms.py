@@ -106,12 +106,19 @@ def least(*parts: Computed, largest: bool = False, outer: str = "") -> Term:
 
 
 def of_profiles(measure: Callable[[xr.DataArray], xr.DataArray], along: str) -> dict[str, Any]:
-    """Return the fields of a claim on class profiles of opposite halves of the images (`stats.agreement`), along `along`."""
+    """Return the fields of a claim on class profiles of opposite halves of the images (`stats.agreement`), along `along`.
+
+    A permutation test of a correlation puts the classes of the first member of `along` in another order.
+    """
 
     def truth(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
         return measure(agreement.drawn_profiles(outcomes, along, draws, seed)).values
 
-    return {"measure": Term(first_sentence(measure), lambda sums: measure(agreement.of_sums(sums, along))), "truth": truth}
+    return {
+        "measure": Term(first_sentence(measure), lambda sums: measure(agreement.of_sums(sums, along))),
+        "truth": truth,
+        "permuted": along,
+    }
 
 
 def claims(section: str, measures: Mapping[str, Any], **shared: Any) -> tuple[Claim, ...]:
@@ -139,21 +146,8 @@ def claims(section: str, measures: Mapping[str, Any], **shared: Any) -> tuple[Cl
     return tuple(result)
 
 
-COLUMNS: tuple[str, ...] = (
-    "section",
-    "name",
-    "where",
-    "statement",
-    "low",
-    "high",
-    "unit",
-    "log",
-    "family",
-    "absolute",
-    "data",
-    "dims",
-)
-COLUMNS += ("datasets", "excluded_because")
+_TEXTS = ("section", "name", "where", "statement")
+COLUMNS = (*_TEXTS, "low", "high", "unit", "log", "family", "absolute", "data", "dims", "datasets", "excluded_because")
 
 
 def rows_of(section: str) -> list[dict[str, Any]]:
@@ -183,7 +177,7 @@ def read(text: str, file: str = "claims.csv") -> list[tuple[str, dict[str, Any]]
         where = f"{file}, row {len(result) + 2} ({name or 'no name'})"
         if len(line) != len(COLUMNS):
             raise UserError(f"{where} has {len(line)} cells, expected {len(COLUMNS)}: quote a text that has a comma")
-        if empty := [column for column in COLUMNS[:4] if not row[column].strip()]:
+        if empty := [column for column in _TEXTS if not row[column].strip()]:
             raise UserError(f"{where}: {empty[0]} is empty; write what the paper says, in one sentence")
         if name in result:
             raise UserError(f"{where}: an earlier row has this name; each claim needs one of its own")

@@ -206,24 +206,6 @@ def interval(
     return sampled(outcomes, along, draws, seed).bounds(measure, level)
 
 
-def permutation_p(
-    profiles: xr.DataArray, base: str, others: Sequence[str], along: str = "setting", draws: int = 2000, seed: int = 0
-) -> float:
-    """Return the chance that random classes agree as much with `base` as those of the others: the one-sided p-value.
-
-    The measure is the mean `cross_half` of the others with `base`, whose classes are permuted, both halves alike. It tests
-    whether ten classes could agree by chance, where an interval of redrawn images takes the classes as given.
-    """
-    rng, size = np.random.default_rng(seed), profiles.sizes["label"]
-    orders = np.stack([np.arange(size), *(rng.permutation(size) for _ in range(draws))])
-    kept = profiles.sel({along: list(others)}).transpose(along, "half", "label")
-    shuffled = profiles.sel({along: base}, drop=True).transpose("half", "label").values[:, orders]
-    permuted = xr.DataArray(shuffled, dims=("half", "draw", "label"), coords={"half": profiles.half, "label": profiles.label})
-    forth, back = (_correlation(*both).mean(along) for both in zip(_halves(kept), reversed(_halves(permuted)), strict=True))
-    chances = ((forth + back) / 2).values
-    return float((1 + (chances[1:] >= chances[0] - 1e-12).sum()) / (1 + draws))
-
-
 # The two values that a page shows of each agreement.
 MEASURED, CORRECTED = "as measured", "corrected for few images"
 

@@ -111,22 +111,41 @@ def mantel_test(cosine: xr.DataArray, count: xr.DataArray, draws: int = 2000, se
     return observed, float((1 + (null >= observed - 1e-12).sum()) / (1 + draws))
 
 
-def permutation_p(
-    one: xr.DataArray, other: xr.DataArray, over: str, draws: int = 20_000, seed: int = 0, *, two_sided: bool = False
-) -> float:
-    """Return the chance of a correlation as high between two arrays along a dimension, if the order of one were random.
+def permute_classes(sums: xr.Dataset, what: str, draws: int = 1000, seed: int = 0) -> xr.Dataset:
+    """Return sums in which what classes are compared by has them in another order in each draw; the first draw has their own.
 
-    two_sided: of one as far from zero. NaN where an array does not vary.
+    what: "count", the confusion matrices, compared with features or other values of images; a dimension of classes, along which
+    the counts are put in another order; another dimension, of which one member is compared with the others: the first, or
+    "attack=pgd-20". Draws are along `draw`; all seeds have the same orders.
     """
-    first, second = (np.asarray(some.transpose(over).values, dtype=float) for some in (one, other))
-    first, second = first - first.mean(), second - second.mean()
-    if not first.any() or not second.any():
-        return float("nan")
-    drawn = np.random.default_rng(seed).permuted(np.tile(second, (draws, 1)), axis=1) @ first
-    observed = second @ first
-    if two_sided:
-        drawn, observed = np.abs(drawn), np.abs(observed)
-    return float((1 + (drawn >= observed - 1e-12).sum()) / (1 + draws))
+    what, _, member = what.partition("=")
+    classes = not member and what in sums.dims and set(map(str, sums.label.values)) & set(map(str, sums[what].values))
+    dims, names = ((what,), sums[what].values) if classes else (("label", "predicted"), sums.label.values)
+    free, rng = np.flatnonzero(np.isin(names, sums.label.values)), np.random.default_rng(seed)
+    orders = np.tile(np.arange(len(names)), (1 + draws, 1))
+    orders[1:, free] = free[rng.permuted(np.tile(np.arange(len(free)), (draws, 1)), axis=1)]
+
+    def shuffled(some: xr.DataArray) -> xr.DataArray:
+        where = {dim: xr.DataArray(orders, dims=("draw", dim)) for dim in dims if dim in some.dims}
+        return some.drop_vars(where).isel(where).assign_coords({dim: sums[dim] for dim in where})
+
+    if classes or what == "count":
+        return sums.assign(count=shuffled(sums["count"]))
+    chosen = sums[what].astype(str) == (member or str(sums[what].values[0]))
+    one, rest = sums.isel({what: chosen}), sums.isel({what: ~chosen})
+    moved = one.map(lambda some: shuffled(some) if what in some.dims else some)
+    both = [moved, rest.expand_dims(draw=1 + draws)]
+    return xr.concat(both, what, data_vars="minimal", coords="minimal", compat="override").sel({what: sums[what]})
+
+
+def permutation_p(values: xr.DataArray) -> float:
+    """Return the two-sided p-value of the first of draws of a correlation, of which the others have permuted classes.
+
+    NaN where it is not known.
+    """
+    first, *others = values.transpose("draw").values
+    tails = [1 + (sign * np.array(others) >= sign * first - 1e-9).sum() for sign in (1, -1)]
+    return min(1.0, 2 * float(min(tails)) / len(values)) if np.isfinite(first) else float("nan")
 
 
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:

@@ -93,5 +93,3 @@ def test_the_correlation_is_that_of_the_profiles_of_opposite_halves():
     trained = corruptions.of_severity(whole).sel(defence="pgd-at", drop=True)
     bounds = agreement.interval(trained, corruptions.breaks_the_same_classes, "attack")
     assert float(bounds.sel(bound="value")) == pytest.approx(-1, abs=0.02)
-    # Hardly any order of ten classes is as good as this one.
-    assert corruptions.permuted(agreement.profiles(trained, "attack")) < 0.01

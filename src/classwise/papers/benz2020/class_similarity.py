@@ -13,7 +13,6 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import measures
-from classwise.papers.claims import ClaimMeasure
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims, least, of
 from classwise.stats import combine, features, metrics
@@ -143,22 +142,7 @@ def lonely_is_robust(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.
     return each.mean("seed", skipna=False)
 
 
-def permuted_p(statistics: xr.Dataset, measure: ClaimMeasure, draws: int = 2000, *, two_sided: bool = False) -> xr.DataArray:
-    """Return the p-value of a correlation of cosines against permuted classes, the same in all seeds (Mantel 1967).
-
-    two_sided: against one as far from zero. NaN where the correlation is unknown.
-    """
-    gram, rng = statistics.gram.transpose("label", "other", ...), np.random.default_rng(0)
-    size = gram.sizes["label"]
-    orders = np.stack([np.arange(size), *(rng.permutation(size) for _ in range(draws))])
-    permuted = gram.values[orders[:, :, None], orders[:, None, :]]
-    values = measure(statistics.assign(gram=(("draw", *gram.dims), permuted)))
-    values = abs(values) if two_sided else values
-    first = values.isel(draw=0)
-    return (values >= first - 1e-12).mean("draw").where(first.notnull())
-
-
-_FEATURES: dict[str, Any] = {"of": "features", "defences": DEFENCES}
+_FEATURES: dict[str, Any] = {"of": "features", "defences": DEFENCES, "permuted": "count"}
 CLAIMS = claims(
     NAME,
     {

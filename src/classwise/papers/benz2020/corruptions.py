@@ -10,7 +10,7 @@ import xarray as xr
 from classwise.core.spec import Evaluation
 from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
 from classwise.papers.terms import claims, of_profiles
-from classwise.stats import aggregate, agreement, combine, metrics
+from classwise.stats import aggregate, combine, metrics
 
 NAME = "benz2020/3-4-corruptions"
 
@@ -112,6 +112,7 @@ CLAIMS = claims(
             **of_profiles(breaks_the_same_classes, "attack"),
             "defences": ("pgd-at",),
             "attacks": ("clean", ATTACK, *_ALL),
+            "permuted": f"attack={ATTACK}",
         },
     },
     defences=DEFENCES,
@@ -130,14 +131,3 @@ def of_severity(outcomes: xr.Dataset) -> xr.Dataset:
 def by_name(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes of `by_corruption` without the attack: along defence, seed and corruption, "clean" first."""
     return outcomes.drop_sel(attack=ATTACK).rename(attack="corruption").transpose("defence", "seed", "corruption", ...)
-
-
-def permuted(profiles: xr.DataArray) -> float:
-    """Return the two-sided chance that the mean drops of permuted classes correlate as much with the robust accuracies.
-
-    profiles: of `agreement.profiles` of `of_severity`, along attack.
-    """
-    # Of the sign of the correlation, so that the one-sided chance is that of as strong a one.
-    lost = drops(profiles).mean("corruption") * np.sign(breaks_the_same_classes(profiles))
-    both = combine.along("row", {ATTACK: profiles.sel(attack=ATTACK, drop=True), "lost": lost})
-    return min(1.0, 2 * agreement.permutation_p(both, ATTACK, ["lost"], along="row"))

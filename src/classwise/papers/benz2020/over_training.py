@@ -86,7 +86,7 @@ CLAIMS = claims(
     {
         "one-vulnerable-class": least(margins),
         "one-inaccurate-class": {"measure": least(margins), "attacks": ("clean",)},
-        "classes-settle-early": of_profiles(settled, "epoch"),
+        "classes-settle-early": {**of_profiles(settled, "epoch"), "permuted": f"epoch={HALF_WAY}"},
     },
     defences=("pgd-at",),
     attacks=("pgd-20",),

@@ -161,7 +161,7 @@ def similarity_and_robustness(statistics: xr.Dataset, similar: str) -> xr.DataAr
 _UNDER_ATTACK = "pgd-20|pgd-10"
 _BOTH: dict[str, Any] = {"attacks": ("clean", _UNDER_ATTACK)}
 _TWO: dict[str, Any] = {"defences": ("standard", "pgd-at")}
-_FEATURES: dict[str, Any] = {"of": "features", "defences": NETWORKS}
+_FEATURES: dict[str, Any] = {"of": "features", "defences": NETWORKS, "permuted": "count"}
 _LEAD = of(lead_of_car_over_cat, "standard")
 
 CLAIMS = claims(
@@ -172,9 +172,12 @@ CLAIMS = claims(
         "cat-and-car-attacked": of(lead_of_car_over_cat, "pgd-at", _UNDER_ATTACK) - _LEAD,
         "half-of-the-drop": {"measure": share_of_two, **_TWO},
         "cat-and-bird": {"measure": partial(share_of_two, named=("cat", "bird")), **_TWO},
-        "hard-classes-pay": correlation(
-            of(metrics.accuracy, "standard") - of(metrics.accuracy, "pgd-at"), of(metrics.accuracy, "pgd-at", _UNDER_ATTACK)
-        ),
+        "hard-classes-pay": {
+            "measure": correlation(
+                of(metrics.accuracy, "standard") - of(metrics.accuracy, "pgd-at"), of(metrics.accuracy, "pgd-at", _UNDER_ATTACK)
+            ),
+            "permuted": "attack",
+        },
         "lower-variance": {"measure": least(variance_ratios, largest=True), **_FEATURES},
         "lower-relative-variance": {"measure": least(partial(variance_ratios, relative=True), largest=True), **_FEATURES},
         "higher-similarity": {"measure": least(similarity_gains), **_FEATURES},

@@ -176,7 +176,7 @@ def _printed(attack: str) -> float:
 
 _KINDS = {"natural": ("clean", "clean"), "robust": ("pgd-20", "pgd-10")}  # our attack and that of the paper
 _CORRELATIONS = {
-    f"{kind}-errors-{defence}": {"measure": partial(correlation, attack=attack), "defences": (defence,)}
+    f"{kind}-errors-{defence}": {"measure": partial(correlation, attack=attack), "defences": (defence,), "permuted": "partner"}
     for defence in ("pgd-at", "trades")
     for kind, (attack, _) in _KINDS.items()
 }

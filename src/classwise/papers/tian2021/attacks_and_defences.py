@@ -113,6 +113,7 @@ CLAIMS = claims(
         "queries-on-vulnerable": _printed(lost_by_vulnerable, "transfer", "n-attack"),
         "closer-to-the-boundary": {
             "measure": close_where_weak,
+            "permuted": "count",
             "attacks": ("clean", "pgd-20"),
             "values": {"margin": confidence.logit_margin},
         },

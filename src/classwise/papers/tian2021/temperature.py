@@ -123,11 +123,12 @@ def _heated(measure: ClaimMeasure, *defences: str) -> dict[str, Any]:
 
 
 _SMOOTHEST = least(partial(smoothness_of, defence=-1), largest=True)
+_SMOOTH: dict[str, Any] = {"measure": smooth_where_weak, "permuted": "count"}
 CLAIMS = claims(
     NAME,
     {
-        "smooth-where-weak": smooth_where_weak,
-        "smooth-where-weak-clean": {"measure": smooth_where_weak, "attacks": ("clean", "pgd-20"), "readout": "logits"},
+        "smooth-where-weak": _SMOOTH,
+        "smooth-where-weak-clean": {**_SMOOTH, "attacks": ("clean", "pgd-20"), "readout": "logits"},
         "animals-smoother": least(smoothness_of_animals, largest=True),
         "deer-and-cat-smoothest": least(partial(smoothness, names=("deer", "cat"))),
         "deer-smoothest": least(partial(smoothness, names=("deer",))),
