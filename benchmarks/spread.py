@@ -18,12 +18,11 @@ from rich.console import Console
 
 from classwise.core.spec import Spec
 from classwise.papers import registry
-from classwise.runs.compute.work import Timing
+from classwise.runs.compute.work import Policy, Timing
 from classwise.runs.schedule import pool
 from classwise.runs.schedule.cost import Costs
 from classwise.runs.schedule.plan import Requested, duration, missing, planned
 from classwise.runs.schedule.progress import RunProgress
-from classwise.runs.store import Key
 
 
 def quick(count: int, **changed: object) -> list[Requested]:
@@ -41,7 +40,7 @@ def seconds(asked: list[Requested], workers: int) -> float:
         return time.perf_counter() - began
 
 
-def nothing(name: str, key: Key | None, expected: object, repair: bool, after: list[object]) -> Timing:
+def nothing(name: str, how: object, after: list[object]) -> Timing:
     """Do no work, on a worker."""
     return Timing("none", 0.0, 0.0)
 
@@ -54,10 +53,10 @@ def overhead(runs: int, workers: int) -> tuple[float, float]:
         plan = planned(missing(quick(runs)), Costs("none", gpu=False))
         began = time.perf_counter()
         with cluster.local(workers) as client, mock.patch.object(cluster, "_do", nothing):
-            client.run(nothing, "", None, None, False, [])
+            client.run(nothing, "", None, [])
             ready = time.perf_counter()
             with RunProgress(plan, Console(file=io.StringIO())) as progress:
-                cluster.compute(client, plan, progress, lambda task, end: progress.finish(task.key, None), repair=False)
+                cluster.compute(client, plan, lambda task, end: progress.finish(task.key, None), progress.show, Policy())
             done = time.perf_counter()
     return (done - ready) / runs, ready - began
 

@@ -69,7 +69,7 @@ QUEUES = {
 
 
 # What no invalid input may reach.
-STARTS = ("runs.schedule.pool._compute", "runs.audit_evaluation._seconds")
+STARTS = ("runs.schedule.pool.compute", "runs.audit_evaluation._seconds")
 STARTS += ("book.notebooks.execute", "runs.record.recorder.record")
 
 

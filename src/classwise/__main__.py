@@ -260,7 +260,7 @@ def record_runs(
 ) -> None:
     """Compute the runs of a queue within a time limit and pack what is finished; the next call continues."""
     began = time.monotonic()
-    from classwise.runs.record.budget import Budget, parse_seconds
+    from classwise.runs.compute.budget import Budget, parse_seconds
     from classwise.runs.record.queue import check, default, read
 
     if out is None and scale is None:
@@ -273,8 +273,8 @@ def record_runs(
     _check_data_folder()
     if folder is not None:
         paths.check_folder(folder, "--out")
+    from classwise.runs.compute import processes
     from classwise.runs.record import recorder
-    from classwise.runs.record import workers as processes
 
     if dry_run:
         return recorder.forecast(items, console)

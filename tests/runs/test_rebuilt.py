@@ -15,8 +15,8 @@ from classwise.core.errors import NotRecorded, UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 from classwise.runs.compute import rebuild, train, validate
+from classwise.runs.compute.budget import Budget
 from classwise.runs.record import archive, recorder
-from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 from classwise.runs.schedule import flops, plan, pool
 

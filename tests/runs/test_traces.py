@@ -16,9 +16,9 @@ from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import artifacts, store
 from classwise.runs.compute import evaluate
+from classwise.runs.compute.budget import Budget
 from classwise.runs.compute.networks import network_of
 from classwise.runs.record import archive, recorder
-from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
 from classwise.stats.combine import inverse_name
 

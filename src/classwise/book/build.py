@@ -31,12 +31,12 @@ from classwise.core.paths import build_folder, checkout, data_folder
 from classwise.papers import registry, scales
 from classwise.runs import store
 from classwise.runs.audits import REPORT
-from classwise.runs.record.workers import end_with_parent
+from classwise.runs.compute.processes import end_with_parent
 from classwise.runs.recorded import recorded_part
 from classwise.stats import benchmarks
 
 if TYPE_CHECKING:
-    from classwise.runs.schedule.plan import Requested
+    from classwise.runs.schedule.plan import Requested, Wanted
 
 _BOOK = Path(__file__).parent
 # The code that only decides how pages look: a change of it renders the book and executes nothing.
@@ -187,7 +187,9 @@ def seconds_after_runs(stale: Collection[str]) -> float:
     return executed + (known["render"] if stale else 0.0)
 
 
-def announce(pairs: "Sequence[Requested]", stale: Collection[str], console: Console, workers: int | None = None) -> float:
+def announce(
+    pairs: "Sequence[Requested] | Wanted", stale: Collection[str], console: Console, workers: int | None = None
+) -> float:
     """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs."""
     from classwise.runs.schedule import pool  # torch
     from classwise.runs.schedule.forecast import format_duration
@@ -221,7 +223,7 @@ def progress(stale: Collection[str], console: Console, before: float) -> Iterato
         yield lambda: bars.advance(task, (later - rendering) / len(stale))
 
 
-def ensure_runs(pairs: "Sequence[Requested]", scale: str, console: Console, **workers: Any) -> None:
+def ensure_runs(pairs: "Sequence[Requested] | Wanted", scale: str, console: Console, **workers: Any) -> None:
     """Compute what is missing of runs; at a scale that is only read, print in one line how much that is."""
     from classwise.runs.schedule import forecast, pool  # torch
 
@@ -322,13 +324,14 @@ def render(console: Console) -> bool:
 
 def build(scale: str, console: Console, workers: int | None = None, scheduler: str | None = None) -> Path:
     """Compute what is missing, execute what changed, render the book, and return its first page."""
-    pairs = [pair for section in registry.SECTIONS for pair in registry.request(section, scale).pairs]
     toc, contents = checkout() / "book" / "_toc.yml", table_of_contents()
     if not toc.exists() or toc.read_text() != contents:
         write(toc, contents.encode())
     with lock(console):
         from classwise.runs import audits  # torch
+        from classwise.runs.schedule import plan
 
+        pairs = plan.of_sections((section, registry.request(name, scale)) for name, section in registry.SECTIONS.items())
         stale, only_read = _stale(scale), scales.SCALES[scale].only_read
         before = announce([] if only_read else pairs, stale, console, workers)
         more = {} if only_read else {"after": seconds_after_runs(stale)}

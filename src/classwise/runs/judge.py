@@ -154,7 +154,8 @@ def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
     base = _trainings(scale, str(_states(_base(scale))))
     for each in requests:
         data = claim_inputs(section, each) if each.pairs else {}
-        with xr.set_options(arithmetic_join="exact"):  # without aligning what is aligned, a tenth of the time
+        # Without aligning what is aligned, a tenth of the time.
+        with xr.set_options(arithmetic_join="exact"):  # type: ignore[no-untyped-call]
             tested = registry.judge(section, data, scale=scale, strict=False, bootstrap=Bootstrap(base=base)) if data else []
         # Outcomes that no function arranged are those of all claims.
         every = isinstance(data, xr.Dataset)

@@ -121,7 +121,7 @@ class Key:
         if self.kind != OUTCOMES:
             return lock(results_folder(self.subject))
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(self.file.with_suffix(".lock"))
+        return FileLock(self.file.with_suffix(".lock"), is_singleton=True)
 
 
 @lru_cache(maxsize=256)  # a page reads its results, and its claims read them again
@@ -180,9 +180,9 @@ def complete(folder: Path, keys: Iterable[Key]) -> bool:
 
 
 def lock(folder: Path) -> FileLock:
-    """Return the lock of a folder, held by one process at a time and free again when that process ends."""
+    """Return the lock of a folder, held by one process at a time, once or more, and free again when that process ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    return FileLock(folder / ".lock")
+    return FileLock(folder / ".lock", is_singleton=True)
 
 
 def set_aside(path: Path) -> None:

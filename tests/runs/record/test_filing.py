@@ -25,8 +25,8 @@ from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
 from classwise.runs import artifacts, describe, store
 from classwise.runs.compute import networks
-from classwise.runs.record import archive, queue, recorder, session
-from classwise.runs.record.budget import Budget
+from classwise.runs.compute.budget import Budget
+from classwise.runs.record import archive, queue, recorder, soundness
 from classwise.runs.record.queue import Item
 from classwise.runs.schedule import pool
 
@@ -198,12 +198,14 @@ def test_weights_of_averages_are_filed_while_evaluations_of_them_are_missing(dat
     spec = replace(small, averages=("ema",), epoch_images=300, half=True, renewed=True)
     ready(spec)
     asked = item(spec, CLEAN, replace(PGD, checkpoint="ema"), replace(PGD, checkpoint="ema-renewed"), weights=True)
-    real = session.Session.get
+    real = soundness.compute
 
-    def only_last(self, key):
-        return key.evaluation.checkpoint == "last" and real(self, key)
+    def only_last(key, report, *, repair):
+        if key.evaluation is not None and key.evaluation.checkpoint != "last":
+            raise soundness.Busy
+        real(key, report, repair=repair)
 
-    monkeypatch.setattr(session.Session, "get", only_last)
+    monkeypatch.setattr(soundness, "compute", only_last)
     assert record([asked])[-1].startswith("1 of 1 runs are left")
     names = {store.WEIGHTS, "weights-ema.safetensors", "weights-ema-renewed.safetensors"}
     assert {path.name for path in store.recorded(spec).glob("*.safetensors")} == names
@@ -212,7 +214,7 @@ def test_weights_of_averages_are_filed_while_evaluations_of_them_are_missing(dat
     network = networks.network_of(spec).state_dict()
     assert all(network[name].equal(value.to(network[name].dtype)) for name, value in stored.items())
     shutil.rmtree(data / "runs")
-    monkeypatch.setattr(session.Session, "get", real)
+    monkeypatch.setattr(soundness, "compute", real)
     assert not recorder._is_done(asked, None, "none")
     lines = record([asked])
     assert sum(line.startswith("evaluated") for line in lines) == 2
@@ -226,10 +228,10 @@ def test_weights_of_averages_are_filed_while_evaluations_of_them_are_missing(dat
     ready(other)
     names = ("last-1", "last-2", "ema-1", "ema-2", "ema-renewed")
     many = item(other, CLEAN, *(replace(PGD, checkpoint=name) for name in names), weights=True)
-    monkeypatch.setattr(session.Session, "get", only_last)
+    monkeypatch.setattr(soundness, "compute", only_last)
     record([many])
     assert not store.recorded(other).exists()
-    monkeypatch.setattr(session.Session, "get", real)
+    monkeypatch.setattr(soundness, "compute", real)
     record([many])
     assert [path.name for path in store.recorded(other).glob("*.safetensors")] == [store.WEIGHTS]
 
@@ -246,8 +248,8 @@ def test_no_recorded_run_keeps_weights_that_nothing_waits_for():
 
 def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, small, monkeypatch):
     # In place of two and twenty steps: an attack that is too weak to matter, and one that nothing withstands.
-    weak, strong = (replace(one, eps=eps) for one, eps in zip(session._OVERFITTING, ("0.001", "0.9"), strict=True))
-    monkeypatch.setattr(session, "_OVERFITTING", (weak, strong))
+    weak, strong = (replace(one, eps=eps) for one, eps in zip(soundness._OVERFITTING, ("0.001", "0.9"), strict=True))
+    monkeypatch.setattr(soundness, "_OVERFITTING", (weak, strong))
     standard = replace(small, defence="standard", attack=None, attack_options={})
     items = [item(small, CLEAN), item(replace(small, seed=1, lr=1e30), CLEAN), item(standard, CLEAN)]
     lines = record(items)

@@ -1,13 +1,25 @@
 """A result of any kind is computed."""
 
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import NamedTuple, Protocol
 
 from classwise.core import results
 from classwise.core.spec import Spec
 from classwise.runs import store
 from classwise.runs.compute import device, evaluate, networks, train
+from classwise.runs.compute.budget import Budget, OutOfTime
 from classwise.runs.store import FEATURES, HISTORY, OUTCOMES, TRACE, Key
+
+# The phase of what is computed next to a result, and counts as no step of it.
+CHECK = "check"
+
+
+class Compute(Protocol):
+    """A function that computes a result and reports each step."""
+
+    def __call__(self, key: Key, report: train.Report, *, repair: bool) -> None: ...
 
 
 def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -> None:
@@ -24,6 +36,7 @@ def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -
     if key.kind == OUTCOMES:
         evaluate.evaluate_run(subject, evaluation, report, repair=repair)
         return
+    report("attack", 0, 1)
     networks.network_of(subject, evaluation)  # raises an error before a folder is made
     with key.lock():
         if key.read(repair=repair) is not None:
@@ -35,30 +48,55 @@ def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -
         else:
             data = evaluate.attacker(subject, evaluation)()
         results.save(data.assign_attrs(store.provenance(subject, *device.where(), evaluation)), key.kind, key.file)
+    report("attack", 1, 1)
 
 
 class Timing(NamedTuple):
-    """The share of a result that was computed on a device, and the seconds that it took, without starting up."""
+    """The share of a result that was computed on a device, the seconds that it took, without starting up, and whether it is done.
+
+    It is not where time ran out: what was done is kept.
+    """
 
     device: str
     share: float
     seconds: float
+    finished: bool = True
 
 
-def timed(key: Key, report: train.Report, *, repair: bool) -> Timing:
+class Policy(NamedTuple):
+    """How results are computed: whether damaged files are set aside, by which function, within which budget (None: any time)."""
+
+    repair: bool = False
+    by: Compute = compute
+    budget: Budget | None = None
+
+
+def timed(key: Key, report: train.Report, policy: Policy) -> Timing:
     """Compute a result on one thread, unless it exists by now; return what was computed and how long it took.
 
-    A run whose history or weights turn out to be missing or damaged is trained before it is evaluated.
+    A run whose history or weights turn out to be missing or damaged is trained before it is evaluated. No step is begun that
+    would not end in the budget, if it takes as long as the one before.
     """
-    steps: list[tuple[float, int, int]] = []
+    repair, by, budget = policy
+    clock: Callable[[], float] = time.perf_counter if budget is None else budget.clock
+    steps, before, finished = list[tuple[float, int, int]](), clock(), False
 
     def step(phase: str, done: int, total: int) -> None:
-        steps.append((time.perf_counter(), done, total))
-        report(phase, done, total)
+        nonlocal before
+        if phase != CHECK:
+            steps.append((clock(), done, total))
+            report(phase, done, total)
+        took, before = clock() - before, clock()
+        if budget is not None and done < total and budget.left < took:
+            raise OutOfTime
 
-    with device.one_thread():
-        if key.evaluation is not None:
-            train.train(key.spec, repair=repair)
-        compute(key, step, repair=repair)
-    (began, before, _), (ended, done, total) = (steps[0], steps[-1]) if steps else ((0.0, 0, 1), (0.0, 0, 1))
-    return Timing(device.where()[0], (done - before) / total, ended - began)
+    with device.one_thread(), nullcontext() if budget is None else budget.ringing():
+        try:
+            if key.evaluation is not None:
+                train.train(key.spec, train.no_report, repair=repair)
+            by(key, step, repair=repair)
+            finished = True
+        except OutOfTime:
+            pass
+    (began, first, _), (ended, done, total) = (steps[0], steps[-1]) if steps else ((0.0, 0, 1), (0.0, 0, 1))
+    return Timing(device.where()[0], (done - first) / total, ended - began, finished)

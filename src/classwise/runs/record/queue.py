@@ -1,7 +1,6 @@
 """The queue of runs to record: a TOML file of runs in order of importance, each with its reason and its evaluations."""
 
 import tomllib
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,13 +11,16 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.paths import check_file, checkout
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry, scales
-from classwise.runs import artifacts, store
+from classwise.runs import store
 from classwise.runs.store import Key
 
 # The keys of an entry, and what their values must be.
 _KINDS = {str: "a text", list: "a list", dict: "a table", bool: "true or false"}
 _KEYS: dict[str, type] = {"why": str, "scale": str, "paper": str, "section": str, "defences": list, "seeds": list}
 _KEYS |= {"evaluations": list, "run": dict, "weights": bool}
+
+# Attacks of seconds or minutes; at their defaults they come before all others.
+_FIRST = ("clean", "fgsm", "pgd-20")
 
 # Schemas and evaluations of results, in order.
 Further = dict[tuple[str, Evaluation], None]
@@ -51,6 +53,15 @@ class Item:
     def shown(self) -> list[Key]:
         """What is stored apart from outcomes."""
         return [Key(self.spec, kind, one) for kind, one in self.further]
+
+    @property
+    def keys(self) -> list[Key]:
+        """All results but the history in order: quick attacks, then what pages show, then the other attacks."""
+        # Weights of other checkpoints are filed only while few of them are needed: one after another, before the last.
+        ordered = sorted(self.evaluations, key=lambda one: (one.checkpoint == "last", one.checkpoint))
+        outcomes = [Key(self.spec, store.OUTCOMES, one) for one in ordered]
+        first = [Key(self.spec, store.OUTCOMES, Evaluation(attack=name)) for name in _FIRST]
+        return [*(key for key in outcomes if key in first), *self.shown, *(key for key in outcomes if key not in first)]
 
 
 def default(scale: str | None = None) -> Path:
@@ -172,19 +183,20 @@ def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[dict[Evaluation, Non
 
     Images and traces are shown of the first seed of a scale alone; features are needed where the book does not compute them.
     """
-    result: dict[Spec, tuple[dict[Evaluation, None], Further]] = defaultdict(lambda: ({}, {}))
-    size = scales.SCALES[scale]
-    for name, section in registry.SECTIONS.items():
-        request = registry.request(name, scale, seeds=[seed])
-        for spec, evaluations in request.pairs:
-            result[spec][0].update(dict.fromkeys(evaluations))
-            if section.traces and seed == size.seeds[0]:
-                result[spec][1].update({(store.TRACE, one): None for one in artifacts.traced_evaluations(evaluations)})
-        for spec in request.specs if section.gallery and seed == size.seeds[0] else ():
-            result[spec][1][store.EXAMPLES, request.evaluations[-1]] = None
-        for spec, evaluations in request.feature_pairs if size.only_read else ():
-            result[spec][1].update({(store.FEATURES, one): None for one in evaluations})
-    return dict(result)
+    from classwise.runs.schedule import plan  # torch
+
+    requests = [(section, registry.request(name, scale, seeds=[seed])) for name, section in registry.SECTIONS.items()]
+    later = (store.FEATURES,) * scales.SCALES[scale].only_read + (store.EXAMPLES, store.TRACE) * (
+        seed == scales.SCALES[scale].seeds[0]
+    )
+    result: dict[Spec, tuple[dict[Evaluation, None], Further]] = {}
+    for spec, keys in plan.of_sections(requests).items():
+        outcomes = {key.evaluation: None for key in keys if key.evaluation is not None and key.kind == store.OUTCOMES}
+        result[spec] = (
+            outcomes,
+            {(key.kind, key.evaluation): None for key in keys if key.evaluation is not None and key.kind in later},
+        )
+    return result
 
 
 def check(items: Sequence[Item], path: Path) -> None:

@@ -1,26 +1,32 @@
 """Recording: a queue of runs is trained and evaluated in order within a time budget, and what is finished is packed or filed."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 
 from rich.console import Console
 
 from classwise.core.errors import UserError
 from classwise.core.paths import data_folder
+from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 from classwise.runs.compute import device
-from classwise.runs.record import archive, workers
+from classwise.runs.compute.budget import Budget
+from classwise.runs.compute.work import Policy, Timing
+from classwise.runs.record import archive, soundness
 from classwise.runs.record.archive import Weights
-from classwise.runs.record.budget import Budget
 from classwise.runs.record.queue import Item
-from classwise.runs.record.session import Session, has_network, is_finished
-from classwise.runs.record.workers import Say
 from classwise.runs.schedule import forecast as forecasting
-from classwise.runs.schedule import pool
-from classwise.runs.store import OUTCOMES, Key
+from classwise.runs.schedule import plan, pool
+from classwise.runs.schedule.plan import Task
+from classwise.runs.store import HISTORY, OUTCOMES, Key
+
+Say = Callable[[str], None]
+_VERBS = {HISTORY: "trained", OUTCOMES: "evaluated", store.TRACE: "traced"}
+_VERBS |= {store.FEATURES: "stored features of", store.EXAMPLES: "stored examples of"}
 
 
 def record(
@@ -54,7 +60,7 @@ def record(
             precisions = {item.spec.precision for item in todo if not has_network(item.spec)}
             if slow := device.emulated(precisions | {one.precision for item in todo for one in item.evaluations}):
                 say(slow)
-            left, failed = _alone(todo, budget, say) if processes == 1 else workers.share(todo, processes, budget, say)
+            left, failed = _compute(todo, budget, processes, say)
     finally:
         if out is None:
             _file(todo, say)
@@ -129,15 +135,97 @@ def _is_closed(item: Item) -> bool:
     return (store.recorded(item.spec) / Key(item.spec).name).exists() and store.weights(item.spec) is None
 
 
-def _alone(items: Sequence[Item], budget: Budget, say: Say) -> tuple[list[str], list[str]]:
-    """Compute items in this process; return what is left and what failed."""
+def has_network(spec: Spec) -> bool:
+    """Return whether a run is finished, here or recorded, with its weights, and not refused."""
+    path = store.weights(spec)
+    return path is not None and (path.parent / Key(spec).name).exists() and not store.refusal(spec)
+
+
+def is_finished(item: Item) -> bool:
+    """Return whether the folder in which a run is computed has all its results; nothing is read."""
+    return store.complete(store.results_folder(item.spec), [*item.outcomes, *item.shown])
+
+
+@dataclass
+class _Record:
+    """What became of the results of a queue: what is left, with what the next call begins, and what failed."""
+
+    budget: Budget
+    say: Say
+    left: dict[Key, str] = field(default_factory=dict)
+    failed: dict[str, None] = field(default_factory=dict)
+    refused: dict[Spec, None] = field(default_factory=dict)
+    broken: set[Key] = field(default_factory=set)
+
+    def add(self, task: Task, result: Timing | Exception | None) -> None:
+        """Take in how a task ended."""
+        name = _name(task.key)
+        self.left.pop(task.key, None)
+        if isinstance(result, soundness.Refused):
+            if task.key.spec not in self.refused and store.refusal(task.key.spec):
+                self.refused[task.key.spec] = None
+                self.say(f"refused {_name(Key(task.key.spec))}: {result}")
+        elif isinstance(result, Exception) and not isinstance(result, soundness.Busy):
+            if not self.broken.intersection(task.after):  # else what it needs failed, which is said
+                self.fail(name, result)
+            self.broken.add(task.key)
+        elif isinstance(result, Timing) and result.finished:
+            if result.share:
+                self.say(f"{_VERBS[task.key.kind]} {name}: {result.seconds:.1f} s")
+        else:
+            larger = self.budget.seconds - self.budget.margin < task.step
+            self.left[task.key] = name + (f", if the budget is larger: it takes about {task.step:.0f} s" if larger else "")
+            if isinstance(result, Timing) and result.share:
+                self.say(f"not yet {_VERBS[task.key.kind]} {name}: {100 * result.share:.0f} % more")
+
+    def fail(self, name: str, error: Exception) -> None:
+        """Take in an error, once."""
+        if (line := f"{name}: {error}") not in self.failed:
+            self.failed[line] = None
+            self.say(f"failed: {line}")
+
+
+def _compute(items: Sequence[Item], budget: Budget, processes: int, say: Say) -> tuple[list[str], list[str]]:
+    """Compute what is missing of items in order, as far as time allows; return what is left and what failed."""
     device.warm()
     startup = budget.clock() - budget.began
     if startup > 0.5 * budget.seconds:
         say(f"starting up took {startup:.0f} of {budget.seconds:.0f} s: little can begin; a larger budget goes further")
-    session = Session(budget, pool.costs_here(), say)
-    session.work(items)
-    return session.left, session.failed
+    record, costs = _Record(budget, say), pool.costs_here()
+    requested = {item.spec: item.keys for item in items if not _is_damaged(item, record)}
+    present = cache(partial(store.intact, tell=say, repair=True))
+
+    def ended(task: Task, result: Timing | Exception | None) -> None:
+        if isinstance(result, Timing):
+            costs.record(task.key.spec, task.key.evaluation, *result[:3])
+            costs.write()
+        record.add(task, result)
+
+    for _ in range(2):  # what another call worked on is looked at again at the end
+        left = plan.missing_keys(requested, present)
+        tasks = [task for task in plan.in_order(left, costs) if not store.refusal(task.key.spec)]
+        if not tasks or budget.left <= 0:
+            break
+        with pool.executor(min(processes, plan.width(tasks))) as executor:
+            pool.compute(executor, tasks, ended, policy=Policy(True, soundness.compute, budget))
+        present.cache_clear()
+    return list(record.left.values()), list(record.failed)
+
+
+def _is_damaged(item: Item, record: _Record) -> bool:
+    """Return whether the recorded weights of a run are damaged, which fails once for all its evaluations."""
+    try:
+        if store.has_recorded_network(item.spec):
+            store.verified(store.weights_file(store.recorded(item.spec)))
+    except Damaged as error:
+        record.fail(item.title, error)
+        return True
+    return False
+
+
+def _name(key: Key) -> str:
+    under = "" if key.evaluation is None else f" under {key.evaluation.name}"
+    return f"{key.spec.name} (seed {key.spec.seed}){under}"
 
 
 def _is_packed(item: Item, packed: Mapping[str, set[str]]) -> bool:

@@ -11,9 +11,9 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,8 @@ from classwise.core.errors import UserError
 from classwise.core.paths import data_folder
 from classwise.runs import store
 from classwise.runs.compute import device, work
-from classwise.runs.compute.work import Timing
-from classwise.runs.schedule.plan import Task
-from classwise.runs.schedule.progress import RunProgress
+from classwise.runs.compute.work import Policy, Timing
+from classwise.runs.schedule.plan import Ended, Show, Task
 from classwise.runs.store import Key
 
 # Workers report progress as events of this topic, at most once in this many seconds.
@@ -51,7 +50,6 @@ _LOCAL = {
 # Libraries that otherwise start a thread for each core in every worker.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
-Ended = Callable[[Task, Timing | Exception], None]
 # What a worker must share with the process that calls it: a digest of the code, and the text of a file in the data folder.
 Handshake = tuple[str, str]
 
@@ -172,43 +170,48 @@ def _check_workers(client: Client, expected: Handshake) -> None:
 def compute(
     client: Client,
     tasks: Sequence[Task],
-    progress: RunProgress,
     ended: Ended,
+    show: Show,
+    policy: Policy,
     expected: Handshake | None = None,
-    *,
-    repair: bool,
 ) -> None:
-    """Let the workers compute tasks; `ended` is called with the result of each."""
+    """Let the workers compute tasks; `ended` is called with the result of each, as in `pool.compute`."""
     # In this order, since the first few start as they are submitted, whatever their priority.
+    budget = policy.budget
     tasks = sorted(tasks, key=lambda task: (task.key.evaluation is not None, -task.priority))
-    suffix = ("-repair" if repair else "") + (f"-{expected[1]}" if expected is not None else "")
+    suffix = ("-repair" if policy.repair else "") + (f"-{expected[1]}" if expected is not None else "")
+    suffix += "" if budget is None else f"-{secrets.token_hex(4)}"  # what one budget left undone is not that of another
     named = {f"{task.name}{suffix}": task for task in tasks}
 
-    def show(event: tuple[float, Any]) -> None:
+    def reported(event: tuple[float, Any]) -> None:
         name, done, total = event[1]
         if name in named:
-            progress.show(named[name].key, done, total)
+            show(named[name].key, done, total)
 
-    client.subscribe_topic(TOPIC, show)
-    futures: dict[Key, Future[Timing]] = {}
+    client.subscribe_topic(TOPIC, reported)
+    futures: dict[Key, Future[Timing | None]] = {}
     for name, task in named.items():
-        arguments = (name, task.key, expected, repair, [futures[key] for key in task.after])
-        futures[task.key] = client.submit(_do, *arguments, key=name, priority=task.priority)
+        how = (task.key, expected, policy, task.step)
+        futures[task.key] = client.submit(_do, name, how, [futures[key] for key in task.after], key=name, priority=task.priority)
+    waiting = dict(named)
+    # What has not ended with the budget is ended with the workers.
+    patience = None if budget is None else max(budget.left + 0.25 * budget.margin, 0.1)
     try:
-        for future in as_completed(futures.values(), loop=client.loop, raise_errors=False):
-            ended(named[future.key], _result(future))
-    except BaseException:
-        # Running tasks notice this at their next report.
-        client.cancel(list(futures.values()), asynchronous=False)
-        raise
+        with suppress(TimeoutError) if budget is not None else nullcontext():
+            for future in as_completed(futures.values(), loop=client.loop, raise_errors=False, timeout=patience):
+                ended(waiting.pop(future.key), _result(future))
+        for task in waiting.values():
+            ended(task, None)
     finally:
+        # Running tasks notice this at their next report.
+        client.cancel([futures[task.key] for task in waiting.values()], asynchronous=False)
         client.unsubscribe_topic(TOPIC)
 
 
-def _result(future: Future[Timing]) -> Timing | Exception:
+def _result(future: Future[Timing | None]) -> Timing | Exception | None:
     """Return the timing of a task, or its error."""
     if future.status == "finished":
-        timing: Timing = future.result()
+        timing: Timing | None = future.result()
         return timing
     if future.status != "error":
         return RuntimeError("the scheduler went away, or the task was cancelled; run it again, what is finished is kept")
@@ -223,10 +226,16 @@ def _result(future: Future[Timing]) -> Timing | Exception:
     return failure.with_traceback(future.traceback())
 
 
-def _do(name: str, key: Key, expected: Handshake | None, repair: bool, after: Sequence[Timing]) -> Timing:
-    """Compute a result, on a worker, once the results `after` of others exist."""
+How = tuple[Key, Handshake | None, Policy, float]
+
+
+def _do(name: str, how: How, after: Sequence[Timing | None]) -> Timing | None:
+    """Compute a result, on a worker, once the results `after` of others exist; None if these or time are lacking."""
+    key, expected, policy, step = how
     if expected is not None and (problem := mismatch(expected)):
         raise UserError(f"the worker {problem}")
+    if any(one is None or not one.finished for one in after) or (policy.budget is not None and policy.budget.left <= step):
+        return None
     worker, last = get_worker(), 0.0
 
     def report(_: str, done: int, total: int) -> None:
@@ -240,4 +249,4 @@ def _do(name: str, key: Key, expected: Handshake | None, repair: bool, after: Se
 
     # Within a worker xarray would request a lock from the scheduler to write a file.
     with dask.config.set(scheduler="synchronous"):
-        return work.timed(key, report, repair=repair)
+        return work.timed(key, report, policy)

@@ -51,10 +51,9 @@ def pace_file() -> Path:
     return data_folder() / "runs" / "pace.json"
 
 
-def rate_of(spec: Spec, evaluation: Evaluation | None = None, *, measured: bool = False) -> Key:
-    """Return the key of the operations per second of a network: in training, in its `measured` epochs, or under an attack."""
-    training = "measured epoch" if measured else "train"
-    precision, kind = (spec.precision, training) if evaluation is None else (evaluation.precision, evaluation.attack)
+def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> Key:
+    """Return the key of the operations per second of a network in training or under an attack."""
+    precision, kind = (spec.precision, "train") if evaluation is None else (evaluation.precision, evaluation.attack)
     return f"rate: {spec.dataset}, {spec.model} {spec.width}, {precision}", f"{kind} on {spec.defence}"
 
 

@@ -121,8 +121,8 @@ def image_count(evaluation: Evaluation, size: DatasetSize) -> int:
     return full if evaluation.per_class is None else min(full, evaluation.per_class * size.classes)
 
 
-def evaluation(spec: Spec, evaluation: Evaluation, most: int | None = None) -> Flops | None:
-    """Return the work of evaluating a run, on `most` images if that is less than all; None if their number is unknown."""
+def evaluation(spec: Spec, evaluation: Evaluation) -> Flops | None:
+    """Return the work of evaluating a run; None if the number of its images is unknown."""
     size = validate.training_size(spec)
     if size is None:
         return None
@@ -130,9 +130,7 @@ def evaluation(spec: Spec, evaluation: Evaluation, most: int | None = None) -> F
     cost, images = attack.cost(size.classes), image_count(evaluation, size)
     # One prediction before the attack, one after it.
     rows = 2 + cost.rows * (WITHSTANDING if attack.stops_early else 1.0)
-    return _work(
-        images if most is None else min(images, most), evaluation.batch, forward, Passes(forward=rows, calls=2 + cost.calls)
-    )
+    return _work(images, evaluation.batch, forward, Passes(forward=rows, calls=2 + cost.calls))
 
 
 def space(spec: Spec, evaluation: Evaluation | None) -> int:

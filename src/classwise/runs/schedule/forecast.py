@@ -12,7 +12,7 @@ from classwise.runs import store
 from classwise.runs.compute import device, validate
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
-from classwise.runs.schedule.plan import Requested, collected, duration, missing, planned
+from classwise.runs.schedule.plan import Requested, Wanted, collected, duration, missing, planned
 from classwise.runs.store import Key
 
 # The numbers of GPUs that durations are estimated for.
@@ -59,9 +59,9 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
         out.print(_basis(costs, {key.spec for key in all_left}), highlight=False, soft_wrap=True)
 
 
-def not_recorded(pairs: Sequence[Requested], scale: str) -> str:
+def not_recorded(pairs: Sequence[Requested] | Wanted, scale: str) -> str:
     """Return in one line how much of runs of a scale that is only read is missing, what computes it, and how long that takes."""
-    pairs = [pair for pair in pairs if not store.refusal(pair[0])]
+    pairs = {spec: keys for spec, keys in collected(pairs).items() if not store.refusal(spec)}
     left = missing(pairs)
     if not left:
         return f"all {len(collected(pairs))} runs of scale {scale} are recorded"

@@ -5,15 +5,24 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from classwise import attacks
 from classwise.core.spec import Evaluation, Spec
+from classwise.papers.sections import Request, Section
 from classwise.runs import store
+from classwise.runs.compute import validate
+from classwise.runs.compute.work import Timing
+from classwise.runs.schedule import flops
 from classwise.runs.schedule.cost import Costs
-from classwise.runs.store import OUTCOMES, Key
+from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, TRACE, Key
 
 # A run, and its evaluations.
 Requested = tuple[Spec, Sequence[Evaluation]]
+# Results of each run.
+Wanted = Mapping[Spec, Sequence[Key]]
 # Whether a result is there.
 Present = Callable[[Key], bool]
+# Called with the steps of a result that are done, and their number.
+Show = Callable[[Key, int, int], None]
 
 # Evaluations of a run that take fewer seconds together do not occupy a second worker.
 TOGETHER = 30.0
@@ -23,18 +32,24 @@ TOGETHER = 30.0
 class Task:
     """A missing history or missing outcomes, which one worker computes in one go.
 
-    after: what must be there before. seconds: its expected duration. priority: higher ones start first.
+    after: what must be there before. seconds: its expected duration. priority: higher ones start first. step: the
+    expected seconds until it can first be interrupted.
     """
 
     key: Key
     after: tuple[Key, ...]
     seconds: float
     priority: float
+    step: float = 0.0
 
     @property
     def name(self) -> str:
         """The same for the same work, in any plan; up to the hyphen, by which dask groups tasks, that of all of a kind."""
         return f"{'train' if self.key.evaluation is None else 'evaluate'}-{self.key.spec.id}/{self.key.name}"
+
+
+# Called with a task and how it ended, None where it was not begun.
+Ended = Callable[[Task, Timing | Exception | None], None]
 
 
 def planned(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
@@ -67,15 +82,37 @@ def duration(tasks: Sequence[Task], workers: int) -> float:
     return max(sum(task.seconds for task in tasks) / workers, *trainings.values(), *evaluated)
 
 
-def missing(pairs: Iterable[Requested], present: Present = lambda key: key.path is not None) -> dict[Key, tuple[Key, ...]]:
-    """Return what is missing of runs and their evaluations, each with what it needs of it, which comes before it.
+def in_order(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
+    """Return the tasks of what is missing, to be done in the order in which it is given."""
+    seconds = {key: costs.seconds(key.spec, key.evaluation) for key in left}
+    return [
+        Task(key, after, seconds[key], -place, seconds[key] / steps_of(key)) for place, (key, after) in enumerate(left.items())
+    ]
+
+
+def steps_of(key: Key) -> float:
+    """Return the number of steps after which a computation can be interrupted: epochs or batches."""
+    if key.evaluation is None:
+        return key.spec.epochs
+    size = validate.training_size(key.spec)
+    return max(1.0, flops.image_count(key.evaluation, size) / key.evaluation.batch) if size and key.kind == OUTCOMES else 1.0
+
+
+def missing(
+    pairs: Iterable[Requested] | Wanted, present: Present = lambda key: key.path is not None
+) -> dict[Key, tuple[Key, ...]]:
+    """Return what is missing of runs and their evaluations, as `missing_keys` does."""
+    return missing_keys(collected(pairs), present)
+
+
+def missing_keys(requested: Wanted, present: Present) -> dict[Key, tuple[Key, ...]]:
+    """Return what is missing of results of runs, of any kind, each with what it needs of it, which comes before it.
 
     Runs that others need are included: the one that makes the training images, the one that initialises a training, if that is
     requested too, and the source networks of transfer attacks. A history is missing where the weights are missing and needed.
 
     present: whether a result is there; by default, if its file exists.
     """
-    requested = collected(pairs)
     known = {spec.id: spec for spec in requested}
 
     def of_run(spec: Spec, *, needs_weights: bool = False) -> list[Key]:
@@ -115,12 +152,34 @@ def missing(pairs: Iterable[Requested], present: Present = lambda key: key.path 
     return ordered
 
 
-def collected(pairs: Iterable[Requested]) -> dict[Spec, list[Key]]:
-    """Return each distinct run with the names of its distinct outcomes."""
+def collected(pairs: Iterable[Requested] | Wanted) -> Wanted:
+    """Return each distinct run with the names of its distinct outcomes; what is collected already as it is."""
+    if isinstance(pairs, Mapping):
+        return pairs
     requested: dict[Spec, dict[Key, None]] = {}
     for spec, evaluations in pairs:
         requested.setdefault(spec, {}).update(dict.fromkeys(Key(spec, OUTCOMES, evaluation) for evaluation in evaluations))
     return {spec: list(keys) for spec, keys in requested.items()}
+
+
+def of_sections(requests: Iterable[tuple[Section, Request]]) -> dict[Spec, list[Key]]:
+    """Return by run all that the pages of sections read of it: outcomes, features, and of the first seed traces and examples."""
+    wanted: dict[Spec, dict[Key, None]] = {}
+    for section, request in requests:
+        pairs, first = request.pairs, request.specs[0].seed if request.specs else 0
+        kinds = [(OUTCOMES, pairs), (FEATURES, request.feature_pairs)]
+        if section.traces:
+            kinds.append((TRACE, [(spec, tuple(filter(_traceable, some))) for spec, some in pairs if spec.seed == first]))
+        if section.gallery:
+            kinds.append((EXAMPLES, [(spec, request.evaluations[-1:]) for spec in request.specs if spec.seed == first]))
+        for kind, some in kinds:
+            for spec, evaluations in some:
+                wanted.setdefault(spec, {}).update(dict.fromkeys(Key(spec, kind, one) for one in evaluations))
+    return {spec: list(keys) for spec, keys in wanted.items()}
+
+
+def _traceable(evaluation: Evaluation) -> bool:
+    return evaluation.substitute is None and attacks.build(evaluation.attack, evaluation.options).traceable
 
 
 def _networks(key: Key, known: Mapping[str, Spec]) -> Iterator[Spec]:

@@ -2,9 +2,11 @@
 
 import os
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -15,11 +17,17 @@ from classwise.core.spec import Spec
 from classwise.defences.training import Diverged
 from classwise.runs import store
 from classwise.runs.compute import device, validate, work
-from classwise.runs.compute.work import Timing
+from classwise.runs.compute.work import Policy, Timing
 from classwise.runs.schedule import plan
 from classwise.runs.schedule.cost import Costs
-from classwise.runs.schedule.plan import Requested, Task, missing, planned
+from classwise.runs.schedule.plan import Ended, Requested, Show, Task, Wanted, missing, planned
 from classwise.runs.schedule.progress import RunProgress, title
+from classwise.runs.store import Key
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from classwise.runs.schedule.cluster import Handshake
 
 
 class Failed(RuntimeError):
@@ -33,7 +41,7 @@ TRACEBACKS = "failures.txt"
 _UNCHECKED = ("seed", "redraw", "lr", "momentum", "weight_decay", "epochs", "batch", "measure", "nesterov", "milestones")
 
 
-def check(pairs: Iterable[Requested]) -> None:
+def check(pairs: Iterable[Requested] | Wanted) -> None:
     """Raise a UserError if a run or an evaluation names something that does not exist."""
     seen: set[str] = set()
     requested = plan.collected(pairs)
@@ -51,7 +59,7 @@ def check(pairs: Iterable[Requested]) -> None:
 
 
 def ensure_runs(
-    pairs: Iterable[Requested],
+    pairs: Iterable[Requested] | Wanted,
     *,
     workers: int | None = None,
     scheduler: str | None = None,
@@ -66,7 +74,7 @@ def ensure_runs(
     computed again. after: the seconds of what follows, which the bar of all runs includes. All names are checked before anything
     runs. Failed lists the runs that could not be computed.
     """
-    pairs, console = list(pairs), console or Console(stderr=True)
+    pairs, console = plan.collected(pairs), console or Console(stderr=True)
     check(pairs)
     tell = partial(console.print, highlight=False, soft_wrap=True)
     left = missing(pairs, cache(partial(store.intact, tell=tell, repair=True))) if repair else missing(pairs)
@@ -81,7 +89,8 @@ def ensure_runs(
     # The bar adds up the seconds of all workers.
     completions = Completions(RunProgress(tasks, console, after * count), costs)
     try:
-        _compute(tasks, completions, count, scheduler, repair=repair)
+        with executor(count, scheduler, console) as pool, completions.progress as progress:
+            compute(pool, tasks, completions.add, progress.show, Policy(repair))
     finally:
         costs.write()
     runs = dict.fromkeys(key.spec for key in left)
@@ -120,8 +129,9 @@ class Completions:
     errors: dict[Task, Exception] = field(default_factory=dict)
     traces: list[str] = field(default_factory=list)
 
-    def add(self, task: Task, result: Timing | Exception) -> None:
-        """Record how a task ended and what it took."""
+    def add(self, task: Task, result: Timing | Exception | None) -> None:
+        """Record how a task ended and what it took; without a budget each is begun."""
+        assert result is not None
         if isinstance(result, Exception):
             if result.__traceback__ and not isinstance(result, UserError | Diverged):
                 self.traces.append(f"{task.name}\n{''.join(traceback.format_exception(result))}")
@@ -129,7 +139,7 @@ class Completions:
             result.__cause__ = result.__context__ = None
             self.errors[task] = result.with_traceback(None)
         else:
-            self.costs.record(task.key.spec, task.key.evaluation, *result)
+            self.costs.record(task.key.spec, task.key.evaluation, *result[:3])
         self.progress.finish(task.key, result if isinstance(result, Exception) else None)
 
     def reasons(self) -> dict[Spec, str]:
@@ -146,28 +156,56 @@ class Completions:
         return reasons
 
 
-def _compute(tasks: Sequence[Task], completions: Completions, workers: int, scheduler: str | None, *, repair: bool) -> None:
-    """Compute tasks in this process, on workers of this machine, or on those of a scheduler."""
-    progress = completions.progress
-    if scheduler is None and workers == 1:
-        with progress:
-            for task in tasks:
-                completions.add(task, _result(task, completions, repair=repair))
+# Workers of dask and what they must share with this process; None for this process itself.
+Executor = tuple["Client", "Handshake | None"] | None
+
+
+@contextmanager
+def executor(workers: int, scheduler: str | None = None, console: Console | None = None) -> Iterator[Executor]:
+    """Start what computes: workers of this machine, those of a scheduler, or for a single worker nothing but this process."""
+    if scheduler is None and workers <= 1:
+        yield None
         return
     from classwise.runs.schedule import cluster
 
     if scheduler is not None:
-        with cluster.connected(scheduler, progress.console) as (client, handshake), progress:
-            cluster.compute(client, tasks, progress, completions.add, handshake, repair=repair)
+        with cluster.connected(scheduler, console or Console(stderr=True)) as connected:
+            yield connected
         return
-    with progress, cluster.local(workers) as client:
-        cluster.compute(client, tasks, progress, completions.add, repair=repair)
+    with cluster.local(workers) as client:
+        yield client, None
 
 
-def _result(task: Task, completions: Completions, *, repair: bool) -> Timing | Exception:
-    if any(other.key in task.after for other in completions.errors):
-        return RuntimeError("a run that it needs failed")
+def compute(
+    pool: Executor,
+    tasks: Sequence[Task],
+    ended: Ended,
+    show: Show = lambda key, done, total: None,
+    policy: Policy = Policy(),  # noqa: B008 (immutable)
+) -> None:
+    """Compute tasks; `ended` is called with the result of each: None where what it needs, or time, is lacking.
+
+    show: called with the steps of a task that are done.
+    """
+    if pool is not None:
+        from classwise.runs.schedule import cluster
+
+        client, expected = pool
+        return cluster.compute(client, tasks, ended, show, policy, expected)
+    lost: dict[Key, Exception | None] = {}
+    for task in tasks:
+        before = [lost[key] for key in task.after if key in lost]
+        result = before[0] if before else _result(task, show, policy)
+        if not (isinstance(result, Timing) and result.finished):
+            lost[task.key] = result if isinstance(result, Exception) else None
+        ended(task, result)
+    return None
+
+
+def _result(task: Task, show: Show, policy: Policy) -> Timing | Exception | None:
+    if policy.budget is not None and policy.budget.left <= task.step:
+        return None
     try:
-        return work.timed(task.key, lambda _, done, total: completions.progress.show(task.key, done, total), repair=repair)
+        return work.timed(task.key, lambda _, done, total: show(task.key, done, total), policy)
     except Exception as error:  # of one run: the others continue
         return error

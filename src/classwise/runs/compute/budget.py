@@ -58,19 +58,6 @@ class Budget:
         """Seconds left for work."""
         return self.began + self.seconds - self.margin - self.clock()
 
-    def fits(self, expected: float | None) -> bool:
-        """Return whether a step of this length can be finished; None, an unknown length, needs a fifth of the budget."""
-        return self.left > (0.2 * self.seconds if expected is None else 1.1 * expected)
-
-    def ever_fits(self, expected: float | None) -> bool:
-        """Return whether a step of this length could be finished in a fresh budget of this size."""
-        return expected is None or 1.1 * expected < self.seconds - self.margin
-
-    @property
-    def fresh(self) -> bool:
-        """Whether more than half of it is left."""
-        return self.left > 0.5 * self.seconds
-
     @contextmanager
     def ringing(self) -> Iterator[None]:
         """Raise OutOfTime within the block when only the margin is left.
