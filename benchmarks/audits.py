@@ -23,7 +23,7 @@ from classwise import runs
 from classwise.charts import audit_report
 from classwise.core.audit import Audit
 from classwise.papers import findings
-from classwise.runs import audit_evaluation
+from classwise.runs import audit_evaluation, store
 from classwise.runs.compute import evaluate, threads
 from classwise.stats import masking
 from tests import masked_networks
@@ -33,7 +33,7 @@ _KINDS = ("robust", "moderate", "overfitted", "quantised", "saturated", "noisy")
 
 def _evaluated(audit: Audit) -> tuple[str, float, dict[str, str]]:
     """Return the first sentence of the page, the lowest number on it at the radius, in percent, and the warnings."""
-    audit_evaluation.ensure_evaluations(audit, [*audit.evaluations, *audit.curve], Console(file=io.StringIO()))
+    audit_evaluation.ensure_keys(store.outcomes_of([(audit, [*audit.evaluations, *audit.curve])]), Console(file=io.StringIO()))
     outcomes, curve = (runs.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
     count = audit_report.network_counts(masking.audited(outcomes, curve, audit.eps))
     checks = runs.audit_checks(audit)

@@ -69,17 +69,15 @@ def run_sections(
     """Compute the runs and evaluations of sections; existing results are kept."""
     from classwise.papers import registry
 
-    named = [(section, registry.request(section, scale).pairs) for section in sections or registry.SECTIONS]
+    requests = {name: registry.request(name, scale) for name in sections or registry.SECTIONS}
     if dry_run and scheduler is not None:
         raise UserError("--dry-run estimates for this machine and for GPUs, not for a scheduler: leave --scheduler out")
+    from classwise.runs.schedule import forecast, plan, pool
+
+    wanted = {name: plan.of_section(registry.SECTIONS[name], request) for name, request in requests.items()}
     if dry_run:
-        from classwise.runs.schedule import forecast
-
-        return forecast.forecast(named, Console(width=None if sys.stdout.isatty() else 160), workers=workers)
-    from classwise.runs.schedule import pool
-
-    pairs = [pair for _, of_section in named for pair in of_section]
-    computed = pool.ensure_runs(pairs, workers=workers, scheduler=scheduler, repair=True, console=console)
+        return forecast.forecast(wanted, Console(width=None if sys.stdout.isatty() else 160), workers=workers)
+    computed = pool.ensure_runs(plan.merged(wanted.values()), workers=workers, scheduler=scheduler, repair=True, console=console)
     return console.print(f"{computed} runs computed" if computed else "everything is there")
 
 
@@ -154,10 +152,12 @@ def render_notebook(
     given = notebooks.parse(" ".join(parameters or []))
     notebooks.check(source, given)
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
-    pairs = registry.request(name, **given).pairs if name in registry.SECTIONS else None
+    request = registry.request(name, **given) if name in registry.SECTIONS else None
     _check_parameters(name, given)
-    if pairs is not None:
-        build.ensure_runs(pairs, str(given.get("scale", "quick")), console)
+    if request is not None:
+        from classwise.runs.schedule import plan  # torch
+
+        build.ensure_runs(plan.of_section(registry.SECTIONS[name], request), str(given.get("scale", "quick")), console)
     target = paths.build_folder() / "notebooks" / f"{name}{notebooks.suffix(source, given)}.ipynb"
     console.print(f"executing {name}")
     build.execute(name, target, given, paths.build_folder() / "failed" / f"{name}.ipynb")

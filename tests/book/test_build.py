@@ -12,6 +12,7 @@ from rich.console import Console
 from classwise.book import build
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
+from classwise.runs import store
 
 
 @pytest.fixture(autouse=True)
@@ -36,11 +37,11 @@ def test_seconds_are_kept_and_a_damaged_file_counts_as_none(place):
 
 def test_a_build_says_what_it_will_do_and_its_bar_goes_on_where_the_runs_ended(data, small):
     out = Console(file=io.StringIO())
-    assert build.announce([], [], out, 1) == 0
+    assert build.announce({}, [], out, 1) == 0
     assert out.file.getvalue() == ""
     build.record_seconds("a", 50)
     build.record_seconds("render", 70)
-    assert build.announce([(small, [Evaluation()])], ["a"], out, 1) > 0
+    assert build.announce({small: [store.Key(small, store.OUTCOMES, Evaluation())]}, ["a"], out, 1) > 0
     line = out.file.getvalue()
     assert line.startswith("1 run to train and 1 evaluation, about")
     assert "; 1 notebook to execute and the book to render, about 2.0 minutes; in all 2" in line

@@ -174,7 +174,7 @@ def test_a_network_of_the_study_is_found_by_its_defence(data, network, monkeypat
     path.write_bytes(network.read_bytes())
     monkeypatch.chdir(tmp_path)
     trained = []
-    monkeypatch.setattr(audits.ensure, "ensure_results", lambda pairs: trained.extend(spec.defence for spec, _ in pairs))
+    monkeypatch.setattr(audits.ensure, "ensure_results", lambda keys: trained.extend(key.spec.defence for key in keys))
     assert Path(small_audit("trades").weights) == path
     with pytest.raises(UserError, match="no weights of mart for small-cnn on digits are stored"):
         small_audit("mart")
@@ -235,7 +235,7 @@ def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_onc
         assert str(network.parent) not in str(stored.attrs)
     assert len(list(folder.glob("features-2/*.nc"))) == len(list(folder.glob("examples/*.nc"))) == 1
     assert audits.carry_out(answered) == 0
-    assert audit_evaluation.ensure_evaluations(answered, answered.evaluations) == 0
+    assert audit_evaluation.ensure_keys(store.outcomes_of([(answered, answered.evaluations)])) == 0
 
 
 def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(answered, network):
@@ -288,7 +288,7 @@ def test_the_estimate_is_near_what_follows(data, network, monkeypatch):
         return estimates[-1][0], 60
 
     monkeypatch.setattr(audit_evaluation, "_seconds", noted)
-    audit_evaluation.ensure_evaluations(audit, [*audit.evaluations, *audit.curve], Console(file=io.StringIO()))
+    audit_evaluation.ensure_keys(store.outcomes_of([(audit, [*audit.evaluations, *audit.curve])]), Console(file=io.StringIO()))
     ((number, then),) = estimates
     assert 0.5 < number / (passes[0] - then) < 2
 
@@ -404,7 +404,7 @@ NO_GRADIENT = "theirs has no gradient with respect to its pixels"
 def test_a_module_that_does_not_fit_is_named(data, theirs, written, says):
     audit = theirs(**written)
     with pytest.raises(UserError, match=says):
-        audit_evaluation.ensure_evaluations(audit, audit.evaluations)
+        audit_evaluation.ensure_keys(store.outcomes_of([(audit, audit.evaluations)]))
     with pytest.raises(UserError, match=says):
         runs.features(audit)
     assert not (data / "audits").exists()
@@ -413,7 +413,7 @@ def test_a_module_that_does_not_fit_is_named(data, theirs, written, says):
 def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
     audit = theirs("stopped")
     with pytest.raises(KeyboardInterrupt):
-        audit_evaluation.ensure_evaluations(audit, audit.evaluations)
+        audit_evaluation.ensure_keys(store.outcomes_of([(audit, audit.evaluations)]))
     state = safetensors.torch.load_file("theirs.safetensors")
     torch.save({f"module.{name}": value for name, value in state.items()}, "wrapped.pt")
     found = foreign_network.network(small_audit("wrapped.pt", model="my_module:build"))
@@ -522,7 +522,7 @@ def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, monkeypatc
     audit = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
     (tmp_path / "signs" / "0" / "one.png").write_bytes((tmp_path / "signs" / "1" / "one.png").read_bytes())
     with pytest.raises(UserError, match="the images of folder:signs have changed since the audit began; start it again"):
-        audit_evaluation.ensure_evaluations(audit, [audit.evaluation_of(attack="pgd-20")])
+        audit_evaluation.ensure_keys(store.outcomes_of([(audit, [audit.evaluation_of(attack="pgd-20")])]))
     fresh = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
     assert fresh.id != audit.id
     with pytest.raises(UserError, match="normalise=dataset needs the training images of folder:signs, which are not here; write"):

@@ -14,7 +14,7 @@ from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
-from classwise.runs import artifacts, store
+from classwise.runs import artifacts, ensure, store
 from classwise.runs.compute import evaluate
 from classwise.runs.compute.budget import Budget
 from classwise.runs.compute.networks import network_of
@@ -47,13 +47,13 @@ def test_every_step_of_a_trace_is_a_shorter_attack_of_the_same_steps(small, done
 
 
 def test_a_trace_is_computed_once_and_a_damaged_one_again(small, done, data):
-    first = artifacts.get(store.Key(small, store.TRACE, PGD, 2))
+    first = ensure.get(store.Key(small, store.TRACE, PGD, 2))
     (file,) = (store.run_folder(small) / "courses").iterdir()
     written = file.stat().st_mtime_ns
-    assert artifacts.get(store.Key(small, store.TRACE, PGD, 2)).identical(store.Key(small, store.TRACE, PGD, 2).read())
+    assert ensure.get(store.Key(small, store.TRACE, PGD, 2)).identical(store.Key(small, store.TRACE, PGD, 2).read())
     assert file.stat().st_mtime_ns == written
     file.write_bytes(file.read_bytes()[:100])
-    np.testing.assert_array_equal(artifacts.get(store.Key(small, store.TRACE, PGD, 2)).logits, first.logits)
+    np.testing.assert_array_equal(ensure.get(store.Key(small, store.TRACE, PGD, 2)).logits, first.logits)
 
 
 def test_an_attack_whose_images_take_different_steps_cannot_be_traced(small, done):
@@ -80,7 +80,7 @@ def test_traces_are_combined_by_network_and_temperature(small, done):
     assert list(found.network.values) == ["pgd-at"]
     assert list(found.inverse.values) == ["1", "5"]
     assert dict(found.sizes) | {"image": 20, "step": 5, "predicted": 10} == dict(found.sizes)
-    own = artifacts.get(store.Key(small, store.TRACE, HOT, 2))
+    own = ensure.get(store.Key(small, store.TRACE, HOT, 2))
     np.testing.assert_array_equal(found.logits.sel(network="pgd-at", inverse="5"), own.logits)
 
 

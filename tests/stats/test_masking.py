@@ -12,7 +12,7 @@ from classwise import attacks, runs
 from classwise.charts import audit_report, class_explorer
 from classwise.core.audit import Audit
 from classwise.papers import findings
-from classwise.runs import audit_evaluation
+from classwise.runs import audit_evaluation, store
 from classwise.stats import aggregate, masking, metrics, sanity
 
 CAUSE = {"robust": None, "moderate": None, "overfitted": masking.SINGLE_STEP, "quantised": sanity.HIDDEN}
@@ -32,7 +32,7 @@ def audited(folder, monkeypatch):
     def evaluated(kind: str, attack: str, **options):
         audit = masked_networks.audit(kind, folder, attack, **options)
         evaluations = [*audit.evaluations, *audit.curve]
-        audit_evaluation.ensure_evaluations(audit, evaluations, Console(file=io.StringIO()))
+        audit_evaluation.ensure_keys(store.outcomes_of([(audit, evaluations)]), Console(file=io.StringIO()))
         return audit, *(runs.outcomes([audit], some) for some in (audit.evaluations, audit.curve)), runs.audit_checks(audit)
 
     return evaluated

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import distribution
@@ -36,7 +36,7 @@ from classwise.runs.recorded import recorded_part
 from classwise.stats import benchmarks
 
 if TYPE_CHECKING:
-    from classwise.runs.schedule.plan import Requested, Wanted
+    from classwise.runs.schedule.plan import Wanted
 
 _BOOK = Path(__file__).parent
 # The code that only decides how pages look: a change of it renders the book and executes nothing.
@@ -187,15 +187,13 @@ def seconds_after_runs(stale: Collection[str]) -> float:
     return executed + (known["render"] if stale else 0.0)
 
 
-def announce(
-    pairs: "Sequence[Requested] | Wanted", stale: Collection[str], console: Console, workers: int | None = None
-) -> float:
+def announce(wanted: "Wanted", stale: Collection[str], console: Console, workers: int | None = None) -> float:
     """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs."""
     from classwise.runs.schedule import pool  # torch
     from classwise.runs.schedule.forecast import format_duration
     from classwise.runs.schedule.plan import duration, missing, planned
 
-    left, parts, of_runs, later = missing(pairs), [], 0.0, seconds_after_runs(stale)
+    left, parts, of_runs, later = missing(wanted), [], 0.0, seconds_after_runs(stale)
     if left:
         of_runs = duration(planned(left, pool.costs_here()), workers or pool.workers_here())
         training = sum(key.evaluation is None for key in left)
@@ -223,14 +221,14 @@ def progress(stale: Collection[str], console: Console, before: float) -> Iterato
         yield lambda: bars.advance(task, (later - rendering) / len(stale))
 
 
-def ensure_runs(pairs: "Sequence[Requested] | Wanted", scale: str, console: Console, **workers: Any) -> None:
+def ensure_runs(wanted: "Wanted", scale: str, console: Console, **workers: Any) -> None:
     """Compute what is missing of runs; at a scale that is only read, print in one line how much that is."""
     from classwise.runs.schedule import forecast, pool  # torch
 
     if scales.SCALES[scale].only_read:
-        console.print(forecast.not_recorded(pairs, scale), highlight=False, soft_wrap=True)
+        console.print(forecast.not_recorded(wanted, scale), highlight=False, soft_wrap=True)
     else:
-        pool.ensure_runs(pairs, repair=True, console=console, **workers)
+        pool.ensure_runs(wanted, repair=True, console=console, **workers)
 
 
 def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
@@ -324,6 +322,7 @@ def render(console: Console) -> bool:
 
 def build(scale: str, console: Console, workers: int | None = None, scheduler: str | None = None) -> Path:
     """Compute what is missing, execute what changed, render the book, and return its first page."""
+    requests = {name: registry.request(name, scale) for name in registry.SECTIONS}
     toc, contents = checkout() / "book" / "_toc.yml", table_of_contents()
     if not toc.exists() or toc.read_text() != contents:
         write(toc, contents.encode())
@@ -331,11 +330,11 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
         from classwise.runs import audits  # torch
         from classwise.runs.schedule import plan
 
-        pairs = plan.of_sections((section, registry.request(name, scale)) for name, section in registry.SECTIONS.items())
+        wanted = plan.merged(plan.of_section(registry.SECTIONS[name], request) for name, request in requests.items())
         stale, only_read = _stale(scale), scales.SCALES[scale].only_read
-        before = announce([] if only_read else pairs, stale, console, workers)
+        before = announce({} if only_read else wanted, stale, console, workers)
         more = {} if only_read else {"after": seconds_after_runs(stale)}
-        ensure_runs(pairs, scale, console, workers=workers, scheduler=scheduler, **more)
+        ensure_runs(wanted, scale, console, workers=workers, scheduler=scheduler, **more)
         audits.carry_out(runs.audit(), console)
         executed = execute_all(scale, console, before)
         data.write_files(scale, build_folder() / "data")

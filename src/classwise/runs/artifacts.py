@@ -13,40 +13,17 @@ from classwise.runs import ensure, store
 from classwise.runs.store import EXAMPLES, EXAMPLES_PER_CLASS, FEATURES, REBUILT, TRACE, Key
 from classwise.stats.combine import combine_rows, inverse_name, network_name
 
-_TITLES = {EXAMPLES: "examples", TRACE: "traces", FEATURES: "features", REBUILT: "rebuilt images"}
-
-
-def get(key: Key) -> xr.Dataset:
-    """Return a result, computed once and stored; NotRecorded if a recorded network lacks it.
-
-    A damaged file of data/runs/ is set aside.
-    """
-    data = key.read(repair=True)
-    if data is not None:
-        return data
-    if store.has_recorded_network(key.subject) or (isinstance(key.subject, Spec) and store.lacks_weights(key.subject)):
-        raise ensure.not_recorded(key.subject, [key.evaluation] if key.evaluation else [], _TITLES[key.kind])
-    ensure.ensure_results([(key.subject, [])])
-    if key.kind != REBUILT:  # which a training makes
-        from classwise.runs.compute import work  # torch
-
-        work.compute(key, repair=True)
-    data = key.read()
-    if data is None:
-        raise NotRecorded(f"{key.name} of {key.subject.name} was removed; delete {key.file.parent} to train it again")
-    return data
-
 
 def _available(key: Key) -> xr.Dataset | None:
-    """Return a result as `get` does; None if a recorded network lacks it."""
+    """Return a result; None if a recorded network lacks it."""
     with suppress(NotRecorded):
-        return get(key)
+        return ensure.get(key)
     return None
 
 
 def examples(subject: Subject, evaluation: Evaluation, per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset:
     """Return a few images of each class with their attacked forms (schema "examples 1"), computed once and stored."""
-    return get(Key(subject, EXAMPLES, evaluation, per_class))
+    return ensure.get(Key(subject, EXAMPLES, evaluation, per_class))
 
 
 def example_sets(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.Dataset]:
@@ -62,7 +39,7 @@ def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Datas
     """
     from classwise.runs.compute import evaluate
 
-    ensure.ensure_results([(subject, [])])
+    ensure.ensure_results([Key(subject)])
     return evaluate.attacker(subject, evaluation)
 
 
@@ -126,7 +103,7 @@ def gates(spec: Spec) -> xr.DataArray:
     """
     if store.lacks_weights(spec):
         raise NotAtScale(f"the weights of {spec.name} are not recorded, from which its gates are read")
-    ensure.ensure_results([(spec, [])])
+    ensure.ensure_results([Key(spec)])
     from classwise.defences.training.optimisation import gates as gates_of
     from classwise.runs.compute import networks
 
@@ -145,7 +122,7 @@ def rebuilt(spec: Spec) -> xr.Dataset:
     """
     if spec.rebuilt == "none":
         raise UserError(f"{spec.name} trains on images as they are; only runs with rebuilt='features', 'next' or 'random' do not")
-    return get(Key(spec, REBUILT))
+    return ensure.get(Key(spec, REBUILT))
 
 
 def rebuilt_sets(request: Request) -> dict[str, list[xr.Dataset]]:
@@ -167,4 +144,4 @@ def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Datas
     evaluation: which images, attacked as it says, and which checkpoint; None for those of an audit, or for the test images of a
     run. `stats.features.statistics` returns their means and variances. A recorded run may have only one block.
     """
-    return get(Key(subject, FEATURES, evaluation or subject.evaluation_of()))
+    return ensure.get(Key(subject, FEATURES, evaluation or subject.evaluation_of()))

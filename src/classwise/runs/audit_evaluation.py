@@ -1,7 +1,7 @@
 """Check what an audit is given; compute it, or what is missing of any network that was not trained here, with progress bars."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 
 from rich.console import Console
@@ -48,23 +48,16 @@ def check(audit: Audit, critical: Sequence[str], limit: int | None) -> Images:
     return available
 
 
-def ensure_evaluations(
-    subject: Subject,
-    evaluations: Sequence[Evaluation],
-    console: Console | None = None,
-    advice: str = "",
-    more: Sequence[Key] = (),
-) -> int:
-    """Compute the outcomes that are missing, return their number, and compute `more`; an interrupted evaluation is resumed.
+def ensure_keys(keys: Iterable[Key], console: Console | None = None, advice: str = "") -> int:
+    """Compute what is missing of a subject and return the number of its outcomes; an interrupted evaluation is resumed.
 
     It takes as many threads as are fastest. advice: how to shorten what takes long, which is printed with an estimate.
     """
-    keys = dict.fromkeys([*(Key(subject, OUTCOMES, evaluation) for evaluation in evaluations), *more])
-    missing = [key for key in keys if key.read(repair=True) is None]
+    missing = [key for key in dict.fromkeys(keys) if key.read(repair=True) is None]
     lacking = [key.evaluation for key in missing if key.kind == OUTCOMES and key.evaluation is not None]
-    with threads.measured(gradient_step(subject)) if missing else nullcontext():
+    with threads.measured(gradient_step(missing[0].subject)) if missing else nullcontext():
         if lacking:
-            _evaluate(subject, lacking, console or Console(stderr=True), advice)
+            _evaluate(missing[0].subject, lacking, console or Console(stderr=True), advice)
         for key in missing:
             work.compute(key, repair=True)
     return len(lacking)

@@ -147,7 +147,7 @@ def _of_defence(name: str, model: str, dataset: str) -> Path:
     specs = {scale: spec for scale, spec in specs.items() if (spec.model, spec.dataset) == (model, dataset)}
     if "quick" in specs:
         base = [registry.training("quick", one, 0) for one in (FINE_TUNED.get(name),) if one]
-        ensure.ensure_results([(spec, []) for spec in (*base, specs["quick"])])
+        ensure.ensure_results([Key(spec) for spec in (*base, specs["quick"])])
     path = next((path for spec in specs.values() if (path := store.weights(spec))), None)
     if path is None:
         raise UserError(f"no weights of {name} for {model} on {dataset} are stored; name the weights of your network")
@@ -156,10 +156,10 @@ def _of_defence(name: str, model: str, dataset: str) -> Path:
 
 def carry_out(audit: Audit, console: Console | None = None) -> int:
     """Compute everything that the report of an audit shows, and return the number of evaluations that were missing."""
-    from classwise.runs.audit_evaluation import ensure_evaluations  # torch
+    from classwise.runs.audit_evaluation import ensure_keys  # torch
 
-    shown = [Key(audit, FEATURES, audit.evaluation_of()), Key(audit, EXAMPLES, audit.cheap)]
-    return ensure_evaluations(audit, [*audit.evaluations, *audit.curve], console, _SHORTER, shown)
+    keys = store.outcomes_of([(audit, [*audit.evaluations, *audit.curve])])
+    return ensure_keys([*keys, Key(audit, FEATURES, audit.evaluation_of()), Key(audit, EXAMPLES, audit.cheap)], console, _SHORTER)
 
 
 def audited(audit: Audit) -> xr.Dataset:

@@ -76,8 +76,8 @@ def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
     Runs are trained first if necessary. Combinations of fields without a run have zero counts. A field or an option with a name
     of the schema is the dimension "training_attack" or "option_beta".
     """
-    pairs: list[Pair] = [(spec, ()) for spec in specs]
-    rows = [(place, ensure.get(Key(spec), pairs, workers)) for spec, place in _places(specs, _IN_HISTORY).items()]
+    keys = [Key(spec) for spec in specs]
+    rows = [(place, ensure.get(Key(spec), keys, workers)) for spec, place in _places(specs, _IN_HISTORY).items()]
     return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows))
 
 
@@ -94,8 +94,8 @@ def outcomes(
     """
     pairs: list[Pair]
     pairs = [*subjects.pairs] if isinstance(subjects, Request) else [(subject, evaluations) for subject in subjects]
-    places = _keys(pairs).items()
-    rows = [(place, ensure.get(Key(subject, store.OUTCOMES, one), pairs, workers)) for (subject, one), place in places]
+    places = {Key(subject, store.OUTCOMES, one): place for (subject, one), place in _keys(pairs).items()}
+    rows = [(place, ensure.get(key, places, workers)) for key, place in places.items()]
     subjects = list(dict.fromkeys(subject for subject, _ in pairs))
     return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows) | describe.dataset_and_scale(subjects))
 

@@ -170,8 +170,11 @@ def search_folders(subject: Subject) -> list[Path]:
 
 
 def outcomes_of(pairs: Iterable[tuple[Subject, Iterable[Evaluation]]]) -> list[Key]:
-    """Return the names of the histories of runs and of their outcomes."""
-    return [key for subject, some in pairs for key in (Key(subject), *(Key(subject, OUTCOMES, one) for one in some))]
+    """Return the names of the histories of runs, which audits do not have, and of outcomes."""
+    rows = [
+        ([Key(subject)] * isinstance(subject, Spec), [Key(subject, OUTCOMES, one) for one in some]) for subject, some in pairs
+    ]
+    return [key for history, outcomes in rows for key in (*history, *outcomes)]
 
 
 def complete(folder: Path, keys: Iterable[Key]) -> bool:

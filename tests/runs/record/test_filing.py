@@ -23,7 +23,7 @@ from classwise.core.paths import checkout
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
-from classwise.runs import artifacts, describe, store
+from classwise.runs import describe, ensure, store
 from classwise.runs.compute import networks
 from classwise.runs.compute.budget import Budget
 from classwise.runs.record import archive, queue, recorder, soundness
@@ -134,7 +134,7 @@ def test_pages_compute_nothing_for_a_recorded_network(data, filed, monkeypatch):
         rf"outcomes of {filed.name} \(digits\) {under}": lambda: runs.outcomes([filed], [CLEAN, PGD]),
         "examples of": lambda: runs.examples(filed, PGD),
         "features of": lambda: runs.features(filed),
-        "traces of": lambda: artifacts.get(store.Key(filed, store.TRACE, PGD)),
+        "traces of": lambda: ensure.get(store.Key(filed, store.TRACE, PGD)),
     }.items():
         with pytest.raises(NotRecorded, match=says):
             get()

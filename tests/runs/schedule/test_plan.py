@@ -24,7 +24,7 @@ from classwise.runs import store
 from classwise.runs.compute import validate
 from classwise.runs.schedule import flops, forecast, pool
 from classwise.runs.schedule.cost import PLANNED, Costs, device_speed, pace_file, rate_of
-from classwise.runs.schedule.plan import duration, missing, planned, width
+from classwise.runs.schedule.plan import duration, missing, of_section, planned, width
 from classwise.runs.schedule.progress import RunProgress
 from classwise.runs.store import OUTCOMES, Key
 
@@ -306,7 +306,8 @@ def test_a_device_nobody_named_is_taken_for_one_that_is():
 
 def told(*sections, scale="quick"):
     out = io.StringIO()
-    forecast.forecast([(name, registry.request(name, scale).pairs) for name in sections], Console(file=out, width=200))
+    wanted = {name: of_section(registry.SECTIONS[name], registry.request(name, scale)) for name in sections}
+    forecast.forecast(wanted, Console(file=out, width=200))
     return out.getvalue()
 
 

@@ -185,17 +185,15 @@ def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[dict[Evaluation, Non
     """
     from classwise.runs.schedule import plan  # torch
 
-    requests = [(section, registry.request(name, scale, seeds=[seed])) for name, section in registry.SECTIONS.items()]
-    later = (store.FEATURES,) * scales.SCALES[scale].only_read + (store.EXAMPLES, store.TRACE) * (
-        seed == scales.SCALES[scale].seeds[0]
-    )
+    size = scales.SCALES[scale]
+    later = (store.FEATURES,) * size.only_read + (store.EXAMPLES, store.TRACE) * (seed == size.seeds[0])
+    sections = registry.SECTIONS.items()
+    wanted = plan.merged(plan.of_section(some, registry.request(name, scale, seeds=[seed])) for name, some in sections)
     result: dict[Spec, tuple[dict[Evaluation, None], Further]] = {}
-    for spec, keys in plan.of_sections(requests).items():
-        outcomes = {key.evaluation: None for key in keys if key.evaluation is not None and key.kind == store.OUTCOMES}
-        result[spec] = (
-            outcomes,
-            {(key.kind, key.evaluation): None for key in keys if key.evaluation is not None and key.kind in later},
-        )
+    for spec, keys in wanted.items():
+        under = [(key.kind, key.evaluation) for key in keys if key.evaluation is not None]
+        outcomes = {one: None for kind, one in under if kind == store.OUTCOMES}
+        result[spec] = outcomes, {(kind, one): None for kind, one in under if kind in later}
     return result
 
 

@@ -81,13 +81,13 @@ def record(
 
 def forecast(items: Sequence[Item], out: Console) -> None:
     """Print what is left of each entry of a queue, with the hours that it takes here."""
-    entries: dict[str, list[tuple[Spec, Sequence[Evaluation]]]] = {}
+    entries: dict[str, dict[Spec, list[Key]]] = {}
     here = with_images(items, lambda line: out.print(line, highlight=False, soft_wrap=True))
     for item in map(_possible, here):
         if not (_refused(item) or _is_closed(item)):
-            entries.setdefault(item.why, []).append((item.spec, item.evaluations))
+            entries.setdefault(item.why, {})[item.spec] = item.keys
     if here:
-        forecasting.forecast(list(entries.items()), out)
+        forecasting.forecast(entries, out)
 
 
 def with_images(items: Sequence[Item], say: Say) -> list[Item]:

@@ -1,6 +1,6 @@
 """What a schedule costs, before anything runs: the runs, what is missing, time and disk."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache, partial
 
 from rich.console import Console
@@ -12,14 +12,14 @@ from classwise.runs import store
 from classwise.runs.compute import device, validate
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
-from classwise.runs.schedule.plan import Requested, Wanted, collected, duration, missing, planned
+from classwise.runs.schedule.plan import Wanted, duration, merged, missing, planned
 from classwise.runs.store import Key
 
 # The numbers of GPUs that durations are estimated for.
 GPUS = (1, 8, 64)
 
 
-def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, *, workers: int | None = None) -> None:
+def forecast(sections: Mapping[str, Wanted], out: Console, *, workers: int | None = None) -> None:
     """Print what computing the sections would take: a line for each, then for all, every run counted once.
 
     Stored files are read, as before a computation, and damaged ones are named. Those that were computed here count as missing;
@@ -27,22 +27,22 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
 
     workers: number of processes on this machine; None for all that it has room for.
     """
-    pairs = [pair for _, of_section in sections for pair in of_section]
-    pool.check(pairs)
+    wanted = merged(sections.values())
+    pool.check(wanted)
     damaged: list[str] = []
     present = cache(partial(store.intact, tell=damaged.append, repair=False))
-    all_left, here, elsewhere = missing(pairs, present), pool.costs_here(), Costs(PLANNED, gpu=True)
+    all_left, here, elsewhere = missing(wanted, present), pool.costs_here(), Costs(PLANNED, gpu=True)
     for line in damaged:
         out.print(line, highlight=False, soft_wrap=True)
     kind = here.device if device.device().type == "cuda" else "one CPU thread"
     table = Table("section", "runs", "to compute", "evaluations", f"hours of {kind}", "GPU hours", "GB", box=None)
-    for name, some in (*sections, ("all, each run once", pairs)):
+    for name, some in (*sections.items(), ("all, each run once", wanted)):
         left = missing(some, present)
         hours = [f"{_seconds(left, costs) / 3600:,.2f}" for costs in (here, elsewhere)]
         space = sum(flops.space(key.spec, key.evaluation) for key in left)
         runs = {key.spec for key in left}
-        numbers = [len(collected(some)), len(runs), sum(key.evaluation is not None for key in left)]
-        table.add_row(name, *map(str, numbers), *hours, f"{space / 1e9:.2f}", style="bold" if some is pairs else None)
+        numbers = [len(some), len(runs), sum(key.evaluation is not None for key in left)]
+        table.add_row(name, *map(str, numbers), *hours, f"{space / 1e9:.2f}", style="bold" if some is wanted else None)
     out.print(table)
     out.print("to compute: runs whose training or evaluations are missing, and other runs that they need", highlight=False)
     if not all_left:
@@ -59,15 +59,15 @@ def forecast(sections: Sequence[tuple[str, Sequence[Requested]]], out: Console, 
         out.print(_basis(costs, {key.spec for key in all_left}), highlight=False, soft_wrap=True)
 
 
-def not_recorded(pairs: Sequence[Requested] | Wanted, scale: str) -> str:
+def not_recorded(wanted: Wanted, scale: str) -> str:
     """Return in one line how much of runs of a scale that is only read is missing, what computes it, and how long that takes."""
-    pairs = {spec: keys for spec, keys in collected(pairs).items() if not store.refusal(spec)}
-    left = missing(pairs)
+    wanted = {spec: keys for spec, keys in wanted.items() if not store.refusal(spec)}
+    left = missing(wanted)
     if not left:
-        return f"all {len(collected(pairs))} runs of scale {scale} are recorded"
+        return f"all {len(wanted)} runs of scale {scale} are recorded"
     hours, runs = _seconds(left, pool.costs_here()) / 3600, {key.spec for key in left}
     return (
-        f"{len(runs)} of {len(collected(pairs))} runs of scale {scale} are not recorded, or not with all evaluations; results of "
+        f"{len(runs)} of {len(wanted)} runs of scale {scale} are not recorded, or not with all evaluations; results of "
         f"this scale are only read here: `classwise record --scale {scale}` computes them, about {hours:.0f} hours of one core"
     )
 

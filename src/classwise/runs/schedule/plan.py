@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from classwise import attacks
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request, Section
 from classwise.runs import store
+from classwise.runs.artifacts import traced_evaluations
 from classwise.runs.compute import validate
 from classwise.runs.compute.work import Timing
 from classwise.runs.schedule import flops
@@ -156,30 +156,27 @@ def collected(pairs: Iterable[Requested] | Wanted) -> Wanted:
     """Return each distinct run with the names of its distinct outcomes; what is collected already as it is."""
     if isinstance(pairs, Mapping):
         return pairs
-    requested: dict[Spec, dict[Key, None]] = {}
-    for spec, evaluations in pairs:
-        requested.setdefault(spec, {}).update(dict.fromkeys(Key(spec, OUTCOMES, evaluation) for evaluation in evaluations))
-    return {spec: list(keys) for spec, keys in requested.items()}
+    return merged({spec: [Key(spec, OUTCOMES, one) for one in evaluations]} for spec, evaluations in pairs)
 
 
-def of_sections(requests: Iterable[tuple[Section, Request]]) -> dict[Spec, list[Key]]:
-    """Return by run all that the pages of sections read of it: outcomes, features, and of the first seed traces and examples."""
-    wanted: dict[Spec, dict[Key, None]] = {}
-    for section, request in requests:
-        pairs, first = request.pairs, request.specs[0].seed if request.specs else 0
-        kinds = [(OUTCOMES, pairs), (FEATURES, request.feature_pairs)]
-        if section.traces:
-            kinds.append((TRACE, [(spec, tuple(filter(_traceable, some))) for spec, some in pairs if spec.seed == first]))
-        if section.gallery:
-            kinds.append((EXAMPLES, [(spec, request.evaluations[-1:]) for spec in request.specs if spec.seed == first]))
-        for kind, some in kinds:
-            for spec, evaluations in some:
-                wanted.setdefault(spec, {}).update(dict.fromkeys(Key(spec, kind, one) for one in evaluations))
-    return {spec: list(keys) for spec, keys in wanted.items()}
+def of_section(section: Section, request: Request) -> dict[Spec, list[Key]]:
+    """Return by run all that the page of a section reads of it: outcomes, features, and of the first seed traces and examples."""
+    pairs, first = request.pairs, request.specs[0].seed if request.specs else 0
+    kinds = [(OUTCOMES, pairs), (FEATURES, request.feature_pairs)]
+    if section.traces:
+        kinds.append((TRACE, [(spec, traced_evaluations(some)) for spec, some in pairs if spec.seed == first]))
+    if section.gallery:
+        kinds.append((EXAMPLES, [(spec, request.evaluations[-1:]) for spec in request.specs if spec.seed == first]))
+    return merged({spec: [Key(spec, kind, one) for one in some]} for kind, of_kind in kinds for spec, some in of_kind)
 
 
-def _traceable(evaluation: Evaluation) -> bool:
-    return evaluation.substitute is None and attacks.build(evaluation.attack, evaluation.options).traceable
+def merged(parts: Iterable[Wanted]) -> dict[Spec, list[Key]]:
+    """Return the results of all, each once."""
+    result: dict[Spec, dict[Key, None]] = {}
+    for part in parts:
+        for spec, keys in part.items():
+            result.setdefault(spec, {}).update(dict.fromkeys(keys))
+    return {spec: list(keys) for spec, keys in result.items()}
 
 
 def _networks(key: Key, known: Mapping[str, Spec]) -> Iterator[Spec]:
