@@ -13,9 +13,9 @@ from classwise.attacks.balls import Linf
 from classwise.core import results
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
-from classwise.runs import artifacts, store
+from classwise.runs import store
 from classwise.runs.compute import evaluate, train
-from classwise.runs.schedule import flops
+from classwise.runs.schedule import flops, plan
 from classwise.stats import sanity
 
 
@@ -51,7 +51,7 @@ def test_a_new_attack_is_one_line_in_the_table(data, small, monkeypatch):
     assert 0 < black.queries.max() <= 10
     broken, unbroken = (data.assign(flipped=("image", np.full(50, kind))) for data, kind in ((black, True), (white, False)))
     assert sanity.black_box_ahead([("guess", broken), ("pgd-10", unbroken)]) == ["guess"]
-    assert artifacts.traced_evaluations([guess, gradients]) == (gradients,)
+    assert plan.traced_evaluations([guess, gradients]) == (gradients,)
 
 
 @pytest.mark.parametrize("black_box", [True, False])

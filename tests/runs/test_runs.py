@@ -27,7 +27,7 @@ from classwise.defences.averaging import AVERAGINGS, FAWA
 from classwise.defences.training import Diverged
 from classwise.images import corrupt
 from classwise.papers import registry, sections
-from classwise.runs import describe, store
+from classwise.runs import describe, load, store
 from classwise.runs.compute import evaluate, networks, resume, train, validate
 from classwise.runs.compute.networks import network_of
 from classwise.runs.schedule import plan, pool
@@ -220,6 +220,17 @@ def test_fields_that_vary_become_dimensions(data, small, ready):
     assert outcomes.eval_eps.values.tolist() == ["0.1", "0.3"]
     overall = metrics.overall(aggregate.counts(outcomes)).squeeze()
     assert float(overall.sel(eval_eps="0.1")) > float(overall.sel(eval_eps="0.3"))
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [("eps", ("0.1", "0.2")), ("seed", (0, 1)), ("norm", ("linf", "l2")), ("precision", ("float32", "bfloat16"))],
+)
+def test_a_dimension_of_evaluations_has_one_name_whatever_trainings_vary_in(small, field, values):
+    under = [replace(PGD, **{field: value}) for value in values]
+    for varied in ((small,), tuple(replace(small, **{field: value}) for value in values), (small, replace(small, width=6))):
+        places = load._keys([(spec, under) for spec in varied])
+        assert [place[f"eval_{field}"] for place in places.values()] == list(values) * len(varied)
 
 
 def test_options_with_a_name_of_the_results_have_another_one(data, small):

@@ -14,12 +14,13 @@ from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
-from classwise.runs import artifacts, ensure, store
+from classwise.runs import ensure, store
 from classwise.runs.compute import evaluate
 from classwise.runs.compute.budget import Budget
 from classwise.runs.compute.networks import network_of
 from classwise.runs.record import archive, recorder
 from classwise.runs.record.queue import Item
+from classwise.runs.schedule import plan
 from classwise.stats.combine import inverse_name
 
 PGD = Evaluation(attack="pgd-20", options={"steps": 4}, per_class=2)
@@ -66,12 +67,12 @@ def test_an_attack_whose_images_take_different_steps_cannot_be_traced(small, don
 def test_white_box_attacks_in_the_stable_form_are_traced():
     request = registry.request("tian2021/5-temperature-pgd")
     for spec, evaluations in request.pairs:
-        found = artifacts.traced_evaluations(evaluations)
+        found = plan.traced_evaluations(evaluations)
         assert [inverse_name(one.options.get("inverse")) for one in found] == ["1", "2", "5", "10", "50"] * (
             1 + (spec.defence == "pgd-he")
         )
     rows = registry.request("tian2021/4-3-attacks-and-defences").pairs[-1][1]
-    assert [one.attack for one in artifacts.traced_evaluations(rows)] == ["pgd-20"]
+    assert [one.attack for one in plan.traced_evaluations(rows)] == ["pgd-20"]
 
 
 def test_traces_are_combined_by_network_and_temperature(small, done):

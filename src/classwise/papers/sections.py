@@ -45,10 +45,9 @@ class Section:
     gallery: whether its page shows images attacked by the last evaluation, of the first seed. traces: whether it records each
     step of the attacks. variants: what varies apart from defences and seeds; it takes precedence over what a reader chooses.
     parts: by name, further runs or evaluations. datasets: by scale, the others on which it is repeated with its parts, each a
-    part by its name. features: the attacks ("clean") of whose images it needs the features of each class. Its outcomes hold, too:
-    whiteness, how white each image is around its object (`white`); calibrated, what each class was trained with late in the
-    training (`stats.aggregate.late_settings`); pixels, sums of the pixels next to those of the features. arrange: by the name
-    that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
+    part by its name. features: the attacks ("clean") of whose images it needs the features of each class. adds: what else its
+    outcomes hold, by name (`runs.pages.ADDED`). arrange: by the name that claims give as `data`, how a Dataset is made of the
+    outcomes of the section and of its parts.
     """
 
     title: str
@@ -64,10 +63,8 @@ class Section:
     variants: Variants = variants.unvaried
     parts: "Mapping[str, Section]" = field(default_factory=dict)
     datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    whiteness: bool = False
-    calibrated: bool = False
     features: tuple[str, ...] = ()
-    pixels: bool = False
+    adds: tuple[str, ...] = ()
     arrange: Mapping[str, Arranged] = field(default_factory=dict)
 
 

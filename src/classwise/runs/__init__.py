@@ -11,8 +11,9 @@ from classwise.runs import settings
 from classwise.runs.artifacts import attacker, example_sets, examples, gates, rebuilt, rebuilt_sets, scenes, traces
 from classwise.runs.audits import audit, audit_checks, audited
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
-from classwise.runs.judge import claim_inputs, judged, other_datasets, page, provenance, shown_scales, verdicts
+from classwise.runs.judge import judged, verdicts
 from classwise.runs.load import features, history, outcomes
+from classwise.runs.pages import claim_inputs, other_datasets, page, provenance, shown_scales
 from classwise.runs.recorded import available, check_recorded, converged, recorded_part, select
 
 __all__ = [

@@ -1,6 +1,6 @@
 """A few attacked images, traces of attacks, features: computed once and stored. Images, and attacks on demand."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import pandas as pd
@@ -43,20 +43,14 @@ def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Datas
     return evaluate.attacker(subject, evaluation)
 
 
-def traced_evaluations(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return the evaluations whose attack can be traced step by step (`Attack.traceable`): PGD and stable Temperature-PGD."""
-    from classwise import attacks  # torch
-
-    white_box = (evaluation for evaluation in evaluations if evaluation.substitute is None)
-    return tuple(evaluation for evaluation in white_box if attacks.build(evaluation.attack, evaluation.options).traceable)
-
-
 def traces(pairs: Sequence[tuple[Spec, Sequence[Evaluation]]], per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset | None:
     """Return the logits of a few images at each step of the attacks on the runs of the first seed (schema "course 1").
 
     Dimensions network, inverse, image, step, predicted; network, inverse: as `combine.network_name` and `combine.inverse_name`
     name them. Combinations without a trace have NaN logits. Recorded runs without traces are left out; None if nothing is left.
     """
+    from classwise.runs.schedule.plan import traced_evaluations  # torch
+
     parts: dict[tuple[str, str], xr.Dataset] = {}
     for spec, evaluations in pairs:
         for evaluation in traced_evaluations(evaluations) if spec.seed == pairs[0][0].seed else ():

@@ -89,8 +89,9 @@ def outcomes(
     subjects: runs or audits; or what a section requests, whose runs may differ in their evaluations. evaluations: of each of the
     subjects; not used with a request.
 
-    A varied radius of the evaluations is the dimension `eval_eps`; an option with a name of the schema, or of the counts made of
-    it, is "option_label". Images that were not evaluated have truth -1. Attributes are those of the runs, and dataset and scale.
+    A field that evaluations and trainings both have is `eval_eps` of the evaluations and `eps` of the trainings, whichever of
+    them varies; an option with a name of the schema, or of the counts made of it, is "option_label". Images that were not
+    evaluated have truth -1. Attributes are those of the runs, and dataset and scale.
     """
     pairs: list[Pair]
     pairs = [*subjects.pairs] if isinstance(subjects, Request) else [(subject, evaluations) for subject in subjects]
@@ -103,7 +104,10 @@ def outcomes(
 def _keys(pairs: Sequence[Pair]) -> dict[tuple[Subject, Evaluation], dict[str, Any]]:
     """Return the coordinates of each subject and evaluation along the dimensions in which they differ."""
     places = _places((subject for subject, _ in pairs), _IN_OUTCOMES)
-    taken = {"eps", "seed"}.union(*places.values())
+    # Whether or not the trainings vary in it, so that a dimension has one name.
+    taken = {field.name for subject in places for field in fields(subject)}  # type: ignore[arg-type]
+    taken -= {*Evaluation.dimensions}
+    taken = taken.union(*places.values())
     under = {
         evaluation: {f"eval_{name}" if name in taken else name: value for name, value in place.items()}
         for evaluation, place in _places(evaluation for _, some in pairs for evaluation in some).items()

@@ -20,7 +20,7 @@ from classwise.charts import gallery
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
-from classwise.runs import artifacts, store
+from classwise.runs import store
 from classwise.runs.compute import budget, device, evaluate, train
 from classwise.runs.compute.budget import Budget, OutOfTime
 from classwise.runs.record import archive, queue, recorder
@@ -99,7 +99,7 @@ def test_the_queue_of_the_project_names_what_exists():
             assert {one.resolved_for(spec) for one in evaluations} <= set(asked[0].evaluations)
     for spec, evaluations in registry.request("tian2021/5-temperature-pgd", "short").pairs:
         (traces,) = ([one for schema, one in item.further if schema == store.TRACE] for item in items if item.spec == spec)
-        traced = artifacts.traced_evaluations(evaluations) if spec.seed == 0 else ()
+        traced = plan.traced_evaluations(evaluations) if spec.seed == 0 else ()
         assert set(traces) == {store.Key(spec, store.TRACE, one).evaluation for one in traced}
 
 

@@ -78,7 +78,7 @@ SECTION = Section(
     evaluations=CLEAN_AND_PGD,
     max_seeds=2,
     features=("clean",),
-    pixels=True,
+    adds=("pixels",),
     parts={
         "all classes": Section(title="all classes", defences=("pgd-at",), evaluations=CLEAN_AND_PGD, max_seeds=2),
         "pgd-at": _pairs("pairs of classes", "pgd-at"),

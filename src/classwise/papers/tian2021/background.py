@@ -82,7 +82,9 @@ SECTION = _part(
         "standard": _part(
             "standard training on colours", "standard", evaluations=_SWAPPED, run=variants.ONCE, variants=coloured("neighbours")
         ),
-        "scenes": _part("uneven backgrounds", "trades", evaluations=_REPAINTED, run=UNAVERAGED, variants=scenes, whiteness=True),
+        "scenes": _part(
+            "uneven backgrounds", "trades", evaluations=_REPAINTED, run=UNAVERAGED, variants=scenes, adds=("whiteness",)
+        ),
         "adjusted": _part(
             "uneven backgrounds, another trade-off for one class",
             "trades-per-class",

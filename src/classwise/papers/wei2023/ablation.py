@@ -54,7 +54,7 @@ def _tables(title: str, *defences: str) -> dict[str, Any]:
     """Return the fields of a part of the section with some trainings of Tables 1 to 3."""
     full = methods.TABLES_1_TO_3
     extra = {name: full.extra_evaluations[name] for name in defences}
-    return {**vars(full), "title": title, "defences": defences, "extra_evaluations": extra, "calibrated": True}
+    return {**vars(full), "title": title, "defences": defences, "extra_evaluations": extra, "adds": ("late_settings",)}
 
 
 def _offsets(name: str, defence: str) -> Section:
@@ -69,7 +69,7 @@ SECTION = Section(
         "parts": {
             "TRADES": Section(**_tables("TRADES", "trades", "trades-ccm-ccr")),
             "FAT": Section(**_tables("FAT", "fat-constant", "fat-ccm")),
-            "components": replace(methods.COMPONENTS, calibrated=True),
+            "components": replace(methods.COMPONENTS, adds=("late_settings",)),
             "radii": replace(sweeps.RADII, title="one radius for all classes", evaluations=_PGD, at=("1",)),
             "betas": replace(sweeps.BETAS, title="one beta for all classes", evaluations=_PGD),
             "larger": replace(

@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from classwise import attacks
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Request, Section
 from classwise.runs import store
-from classwise.runs.artifacts import traced_evaluations
 from classwise.runs.compute import validate
 from classwise.runs.compute.work import Timing
 from classwise.runs.schedule import flops
@@ -168,6 +168,12 @@ def of_section(section: Section, request: Request) -> dict[Spec, list[Key]]:
     if section.gallery:
         kinds.append((EXAMPLES, [(spec, request.evaluations[-1:]) for spec in request.specs if spec.seed == first]))
     return merged({spec: [Key(spec, kind, one) for one in some]} for kind, of_kind in kinds for spec, some in of_kind)
+
+
+def traced_evaluations(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return the evaluations whose attack can be traced step by step (`Attack.traceable`): PGD and stable Temperature-PGD."""
+    white_box = (evaluation for evaluation in evaluations if evaluation.substitute is None)
+    return tuple(evaluation for evaluation in white_box if attacks.build(evaluation.attack, evaluation.options).traceable)
 
 
 def merged(parts: Iterable[Wanted]) -> dict[Spec, list[Key]]:
