@@ -16,6 +16,7 @@ from classwise.runs import store
 from classwise.runs.compute import processes as workers
 from classwise.runs.compute.budget import Budget
 from classwise.runs.record import queue, recorder
+from classwise.runs.schedule import cluster
 from tests.kills import contents
 
 QUEUE = """
@@ -71,9 +72,24 @@ def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_work
     assert contents(tmp_path / "unbroken" / "recorded") == broken
 
 
+def test_each_worker_has_a_gpu_of_its_own(data, tmp_path, monkeypatch):
+    cards = []
+
+    def compute(executor, tasks, ended, **rest):
+        client, _ = executor
+        cards.append(sorted(client.run(os.getenv, "CUDA_VISIBLE_DEVICES").values()))
+
+    monkeypatch.setattr(cluster, "gpus", lambda: ["5", "7"])
+    monkeypatch.setattr(recorder.pool, "compute", compute)
+    recorder.record(queue.read(queued(tmp_path)), None, Budget(300, time.monotonic()), processes=2, say=[].append)
+    assert cards
+    assert all(some == ["5", "7"] for some in cards)
+
+
 SHARE = """
 import sys, time
 from classwise.runs.record import queue, recorder
+from classwise.runs.schedule import cluster
 from classwise.runs.compute.budget import Budget
 from pathlib import Path
 if __name__ == "__main__":
