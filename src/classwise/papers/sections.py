@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import xarray as xr
 
@@ -34,20 +34,16 @@ class Arranged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
-    """A section of a paper: the defences that it trains and how it evaluates each of them.
+class Part:
+    """Runs, and how each of them is evaluated.
 
     run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are computed,
     the first ones, where they are not only read; None for all. at: multiples ("1/2") of the radius of the scale at which attacks
     are evaluated, whatever radius a run was trained with, and clean images at the first one; () is the radius of each run.
     extra_evaluations: by defence, those of it alone, at the radius of each run. target: which class of a dataset targeted attacks
-    aim at; None leaves their own target.
-    gallery: whether its page shows images attacked by the last evaluation, of the first seed. traces: whether it records each
-    step of the attacks. variants: what varies apart from defences and seeds; it takes precedence over what a reader chooses.
-    parts: by name, further runs or evaluations. datasets: by scale, the others on which it is repeated with its parts, each a
-    part by its name. features: the attacks ("clean") of whose images it needs the features of each class. adds: what else its
-    outcomes hold, by name (`runs.pages.ADDED`). arrange: by the name that claims give as `data`, how a Dataset is made of the
-    outcomes of the section and of its parts.
+    aim at; None leaves their own target. variants: what varies apart from defences and seeds; it takes precedence over what a
+    reader chooses. features: the attacks ("clean") of whose images it needs the features of each class. adds: what else its
+    outcomes hold, by name (`runs.pages.ADDED`).
     """
 
     title: str
@@ -58,13 +54,25 @@ class Section:
     at: tuple[str, ...] = ()
     extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     target: Callable[[str], str] | None = None
-    gallery: bool = False
-    traces: bool = False
     variants: Variants = variants.unvaried
-    parts: "Mapping[str, Section]" = field(default_factory=dict)
-    datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     features: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section(Part):
+    """A section of a paper: its own runs and evaluations, and its parts.
+
+    gallery: whether its page shows images attacked by the last evaluation, of the first seed. traces: whether it records each
+    step of the attacks. parts: by name, further runs or evaluations. datasets: by scale, the others on which it is repeated with
+    its parts, each a part by its name. arrange: by the name that claims give as `data`, how a Dataset is made of the outcomes of
+    the section and of its parts.
+    """
+
+    gallery: bool = False
+    traces: bool = False
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     arrange: Mapping[str, Arranged] = field(default_factory=dict)
 
 
@@ -152,14 +160,20 @@ class Request:
         return [(spec, self.evaluations_of(spec)) for spec in self.specs] + parts
 
 
-def on_dataset(section: Section, dataset: str) -> Section:
-    """Return a section on a dataset, and its parts, apart from those that have one of their own."""
-    parts = {name: part if "dataset" in part.run else on_dataset(part, dataset) for name, part in section.parts.items()}
-    return replace(section, run={**section.run, "dataset": dataset}, parts=parts)
+_Some = TypeVar("_Some", bound=Part)
+
+
+def on_dataset(part: _Some, dataset: str) -> _Some:
+    """Return a section or part on a dataset, with its parts, apart from those that have one of their own."""
+    moved = replace(part, run={**part.run, "dataset": dataset})
+    if not isinstance(moved, Section):
+        return moved
+    parts = {name: one if "dataset" in one.run else on_dataset(one, dataset) for name, one in moved.parts.items()}
+    return replace(moved, parts=parts)
 
 
 def requested(
-    section: Section,
+    section: Part,
     name: str,
     scale: str,
     recipe: Recipe,
@@ -198,11 +212,12 @@ def requested(
     evaluations = tuple(dict.fromkeys(scaled(one, **other.attacks.get(one.attack, {}), **aim) for one in given))
     extra = {defence: tuple(map(scaled, some)) for defence, some in section.extra_evaluations.items()}
     choices: dict[str, Any] = {"seeds": seeds, "eval_eps": eval_eps, "fields": fields}
-    parts = {part: requested(inner, name, scale, recipe, **choices) for part, inner in section.parts.items()}
+    inner = section.parts if isinstance(section, Section) else {}
+    parts = {part: requested(one, name, scale, recipe, **choices) for part, one in inner.items()}
     return Request(specs, evaluations, scale, extra, parts, features=section.features)
 
 
-def _at(section: Section, eps: str) -> tuple[Evaluation, ...]:
+def _at(section: Part, eps: str) -> tuple[Evaluation, ...]:
     """Return the evaluations of a section at its multiples of a radius."""
     radii = [scaled_radius(eps, Fraction(multiple)) for multiple in section.at]
     several = [(one, radii[:1] if one.attack == "clean" else radii) for one in section.evaluations]

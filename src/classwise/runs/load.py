@@ -120,7 +120,7 @@ def features(
 ) -> xr.Dataset:
     """Return sums of the penultimate features of each class by block of images, computed once and stored.
 
-    subjects: a run or an audit; several of them; or what a section requests that needs features (`Section.features`), without its
+    subjects: a run or an audit; several of them; or what a section requests that needs features (`Part.features`), without its
     parts. evaluations: of a single subject one, by default its test images as they are; of several those of each; not used with a
     request. The features are those of the images as the evaluation attacks them, at its checkpoint.
 

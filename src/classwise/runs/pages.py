@@ -9,7 +9,7 @@ import xarray as xr
 
 from classwise.core.errors import UNSELECTED, NotAtScale, NotRecorded
 from classwise.papers import registry, scales
-from classwise.papers.sections import Request, Section
+from classwise.papers.sections import Part, Request, Section
 from classwise.runs.artifacts import scenes
 from classwise.runs.describe import recorded_runs, summary
 from classwise.runs.load import history, outcomes, with_features
@@ -73,7 +73,7 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
     return Inputs(arranged)
 
 
-def stored_parts(section: Section, request: Request) -> dict[str, tuple[Section, Request]]:
+def stored_parts(section: Section, request: Request) -> dict[str, tuple[Part, Request]]:
     """Return a section and its parts, those that have any runs."""
     parts = {
         name: (section.parts[name], part) for name, part in request.parts.items() if name in section.parts and part.evaluations
@@ -81,7 +81,7 @@ def stored_parts(section: Section, request: Request) -> dict[str, tuple[Section,
     return {name: (some, part) for name, (some, part) in {"": (section, request), **parts}.items() if part.specs}
 
 
-def _measured(section: Section, request: Request) -> xr.Dataset:
+def _measured(section: Part, request: Request) -> xr.Dataset:
     """Return the outcomes of a section or part without its own parts, with the features and variables that it adds."""
     request = replace(request, parts={})
     data = outcomes(request)
@@ -111,7 +111,7 @@ def late_settings(request: Request, data: xr.Dataset) -> xr.Dataset:
     return data.assign(aggregate.late_settings(history(request.specs)))
 
 
-# By the name in `Section.adds`.
+# By the name in `Part.adds`.
 ADDED: Mapping[str, Callable[[Request, xr.Dataset], xr.Dataset]] = {
     "whiteness": whiteness,
     "pixels": pixels,

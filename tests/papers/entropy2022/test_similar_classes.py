@@ -11,7 +11,7 @@ from classwise.core.datasets import class_names
 from classwise.papers import registry
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similar_classes
-from classwise.runs import judge
+from classwise.runs import pages
 from classwise.runs.record import queue
 from classwise.stats import features
 
@@ -123,7 +123,7 @@ def test_similarity_predicts_errors_that_follow_it():
 
 
 def test_recorded_results_are_judged_without_images(monkeypatch):
-    monkeypatch.setattr(judge, "scenes", lambda *given: pytest.fail("images are read"))
+    monkeypatch.setattr(pages, "scenes", lambda *given: pytest.fail("images are read"))
     _, inputs = runs.page(similar_classes.NAME, "laptop")
     assert list(inputs["pgd-at"].source.values) == [similar_classes.FEATURES]
 

@@ -15,7 +15,7 @@ from classwise.core import datasets
 from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.joined import Row, joined, plain
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims, least, of, of_profiles
 from classwise.papers.variants import Variant, by_scale, none
 from classwise.stats import aggregate, agreement
@@ -44,13 +44,13 @@ SECTION = Section(
     defences=NETWORKS,
     evaluations=CLEAN_AND_PGD,
     parts={
-        "radii": Section(
+        "radii": Part(
             title="smaller radii of the attack",
             defences=NETWORKS,
             evaluations=CLEAN_AND_PGD[1:],
             at=("1/8", "1/4", "1/2", "1"),
         ),
-        "cluttered": Section(
+        "cluttered": Part(
             title="the same drawings on clutter",
             defences=("standard", "trades"),
             evaluations=CLEAN_AND_PGD,

@@ -13,7 +13,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import measures
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims, least, of
 from classwise.stats import combine, features, metrics
 
@@ -68,7 +68,7 @@ SECTION = Section(
     defences=DEFENCES,
     evaluations=CLEAN_AND_PGD,
     parts={
-        "validation": Section(
+        "validation": Part(
             title="validation images",
             defences=DEFENCES,
             evaluations=(Evaluation(attack="clean", split="valid"),),

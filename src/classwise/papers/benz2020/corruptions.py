@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims, of_profiles
 from classwise.stats import aggregate, combine, metrics
 
@@ -60,7 +60,7 @@ SECTION = Section(
     defences=DEFENCES,
     evaluations=CLEAN_AND_PGD,
     parts={
-        "corrupted": Section(
+        "corrupted": Part(
             title="corrupted images",
             defences=DEFENCES,
             evaluations=(

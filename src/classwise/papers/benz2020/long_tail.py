@@ -13,7 +13,7 @@ from classwise.core.spec import Spec
 from classwise.papers import variants
 from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.critical import by_training, change, critical_class
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import metrics
@@ -44,8 +44,8 @@ def weighted(weight: int) -> Variants:
     return varied
 
 
-def _weight(name: str, **by_scale: Variants) -> Section:
-    return Section(
+def _weight(name: str, **by_scale: Variants) -> Part:
+    return Part(
         title=f"the critical class with {name}",
         defences=("at-per-class",),
         evaluations=CLEAN_AND_PGD,
@@ -60,7 +60,7 @@ SECTION = Section(
     evaluations=CLEAN_AND_PGD,
     max_seeds=1,
     parts={
-        SCHEMES: Section(
+        SCHEMES: Part(
             title="methods for long-tailed data",
             defences=BY_SCHEME[1:],
             evaluations=CLEAN_AND_PGD,
@@ -68,7 +68,7 @@ SECTION = Section(
         ),
         "weight 3": _weight("weight 3"),
         "weight 10": _weight("weight 10", laptop=variants.none),
-        "choosing": Section(title="the runs that select the critical class", defences=(BASE,)),
+        "choosing": Part(title="the runs that select the critical class", defences=(BASE,)),
     },
     arrange={"trainings": Arranged(partial(by_training, ("", *WEIGHTS)), ("",), (SCHEMES, *WEIGHTS))},
 )

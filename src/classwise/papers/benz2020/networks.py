@@ -15,7 +15,7 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Part, Request
 from classwise.papers.selection import VULNERABLE_PAIRS
 from classwise.papers.variants import ONCE, Variant, Variants
 from classwise.stats import combine, intervals, metrics, pooling
@@ -94,12 +94,12 @@ def standard_of(label: str) -> str:
     return f"{label}, standard"
 
 
-def part(label: str, defence: str = "pgd-at") -> Section:
+def part(label: str, defence: str = "pgd-at") -> Part:
     """Return the part of a section that trains and evaluates what a label of NETWORKS or TRAININGS names."""
-    return Section(title=label, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=varied(label))
+    return Part(title=label, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=varied(label))
 
 
-def parts(labels: Sequence[str], *, standard: bool = False) -> dict[str, Section]:
+def parts(labels: Sequence[str], *, standard: bool = False) -> dict[str, Part]:
     """Return the parts of labels by their names; standard: also those with the standard training of each."""
     twins = {standard_of(label): part(label, "standard") for label in labels} if standard else {}
     return {label: part(label) for label in labels} | twins

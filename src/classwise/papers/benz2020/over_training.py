@@ -10,7 +10,7 @@ from classwise.core.spec import Evaluation
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.networks import KEPT_EPOCHS, STEP
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims, least, of_profiles
 from classwise.stats import aggregate, agreement, metrics
 
@@ -38,7 +38,7 @@ SECTION = Section(
     defences=("pgd-at",),
     evaluations=CLEAN_AND_PGD,
     parts={
-        "kept": Section(
+        "kept": Part(
             title=f"weights after {len(EPOCHS)} of {KEPT_EPOCHS} epochs, {STEP}",
             defences=("pgd-at",),
             evaluations=tuple(Evaluation(attack=one.attack, checkpoint=name) for one in CLEAN_AND_PGD for name in _CHECKPOINTS),

@@ -18,7 +18,7 @@ from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.claims import first_sentence
 from classwise.papers.joined import Row, joined
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
 from classwise.papers.terms import Term, claims, least, of
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import agreement, combine, metrics
@@ -63,9 +63,9 @@ def rebuilt(kind: str, by: str, *scales: str) -> Variants:
     return varied
 
 
-def _part(title: str, variants: Variants, defence: str = STANDARD) -> Section:
+def _part(title: str, variants: Variants, defence: str = STANDARD) -> Part:
     fields: dict[str, Any] = {"evaluations": CLEAN_AND_PGD, "at": AT, "max_seeds": 2}
-    return Section(title=title, defences=(defence,), variants=variants, **fields)
+    return Part(title=title, defences=(defence,), variants=variants, **fields)
 
 
 def by_attack(outcomes: xr.Dataset) -> xr.Dataset:

@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.papers import variants
 from classwise.papers.benz2020 import networks
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims, of_profiles
 from classwise.stats import aggregate, agreement, combine
 
@@ -74,7 +74,7 @@ SECTION = Section(
     defences=("pgd-at",),
     evaluations=CLEAN_AND_PGD,
     parts={
-        "again": Section(
+        "again": Part(
             title="the same training, other initialisation and batch order",
             defences=("pgd-at",),
             evaluations=CLEAN_AND_PGD,
@@ -83,7 +83,7 @@ SECTION = Section(
             variants=variants.by_scale(variants.reinitialised(1, 2), laptop=variants.none),
         ),
         **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
-        **{name: Section(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=1) for name in DEFENCES},
+        **{name: Part(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=1) for name in DEFENCES},
     },
     arrange={
         "settings": Arranged(_settings, ("",), optional=_PARTS),

@@ -17,7 +17,7 @@ from classwise.papers import selection
 from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.critical import by_training, change, critical_class
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant
 from classwise.stats import combine, confidence, intervals, metrics, pooling
@@ -79,9 +79,9 @@ def part_name(name: str, kind: str) -> str:
     return f"{name}, {kind}"
 
 
-def _part(name: str, *evaluations: Evaluation, **fields: Any) -> Section:
+def _part(name: str, *evaluations: Evaluation, **fields: Any) -> Part:
     training = TRAININGS.get(name, Training(BASE, seeds=2))
-    return Section(
+    return Part(
         title=name,
         defences=(training.defence,),
         evaluations=evaluations,
@@ -110,7 +110,7 @@ SECTION = Section(
     parts={name: _part(name, *CLEAN_AND_PGD) for name in TRAININGS}
     | {part_name(name, VALIDATION): _part(name, _VALID) for name in SIMILARITY}
     | {part_name(name, PUSHED): _part(name, _PUSH, target=critical_class) for name in TARGETED}
-    | {"choosing": Section(title="the runs that select the two classes", defences=(BASE,))},
+    | {"choosing": Part(title="the runs that select the two classes", defences=(BASE,))},
     arrange={
         "trainings": Arranged(partial(by_training, tuple(TRAININGS)), ("",), tuple(TRAININGS)),
         VALIDATION: Arranged(validation, (_FIRST_VALID,), tuple(_OTHERS_VALID)),

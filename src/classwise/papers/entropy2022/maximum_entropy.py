@@ -11,7 +11,7 @@ import xarray as xr
 
 from classwise.papers.entropy2022.gains import Pair, recorded
 from classwise.papers.joined import Row, joined
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variants
 from classwise.stats import bootstrap, confidence, metrics
@@ -51,14 +51,14 @@ SECTION = Section(
     defences=("pgd-at", "trades"),
     evaluations=CLEAN_AND_PGD,
     parts={
-        "smoothed": Section(
+        "smoothed": Part(
             title="label smoothing and maximum entropy",
             defences=("label-smoothing", "me-at", "me-trades"),
             evaluations=CLEAN_AND_PGD,
             max_seeds=1,
         ),
-        "slower": Section(title="TRADES at a lower rate", variants=slower({}), **_TWIN),
-        "detached": Section(title="its detached twin", variants=slower({"detached": True}), **_TWIN),
+        "slower": Part(title="TRADES at a lower rate", variants=slower({}), **_TWIN),
+        "detached": Part(title="its detached twin", variants=slower({"detached": True}), **_TWIN),
     },
     arrange={
         "networks": Arranged(_networks, ("",), ("smoothed", "slower", "detached")),

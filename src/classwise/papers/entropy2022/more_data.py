@@ -15,7 +15,7 @@ import xarray as xr
 from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.joined import Row, joined
-from classwise.papers.sections import Section
+from classwise.papers.sections import Part, Section
 from classwise.papers.terms import Term, claims, least, of
 from classwise.stats.combine import along
 from classwise.stats.metrics import accuracy, overall, worst
@@ -33,7 +33,7 @@ _SHARED: dict[str, Any] = {
 
 SECTION = Section(
     title="More images, and batch-instance normalisation",
-    parts={LAYERS[1]: Section(title="batch-instance norm", run={"layer": LAYERS[1]}, **_SHARED)},
+    parts={LAYERS[1]: Part(title="batch-instance norm", run={"layer": LAYERS[1]}, **_SHARED)},
     arrange={"layers": joined("layer", Row("", LAYERS[0]), Row(LAYERS[1], LAYERS[1]), optional=True)},
     **_SHARED,
 )

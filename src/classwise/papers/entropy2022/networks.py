@@ -12,7 +12,7 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.sections import Request, Section
+from classwise.papers.sections import Part, Request
 from classwise.papers.variants import ONCE, Variant, Variants, by_scale, none
 from classwise.stats import combine
 
@@ -64,14 +64,14 @@ def trained(**options: float) -> Variants:
     return varied
 
 
-def part(name: str, **fields: Any) -> Section:
+def part(name: str, **fields: Any) -> Part:
     """Return the part of a section that trains and evaluates one network with other options."""
     network = NETWORKS[name]
     variants = trained(**network.options)
     if name in BETWEEN:
         variants = by_scale(variants, quick=none, laptop=none)
     shared: dict[str, Any] = {"evaluations": EVALUATIONS, "max_seeds": 1, "variants": variants}
-    return Section(title=name, defences=(network.defence,), **(shared | fields))
+    return Part(title=name, defences=(network.defence,), **(shared | fields))
 
 
 def by_network(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:

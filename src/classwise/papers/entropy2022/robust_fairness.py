@@ -16,7 +16,7 @@ from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
 from classwise.papers.joined import Row, joined, plain
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
 from classwise.papers.terms import claims, correlation, least, of
 from classwise.papers.variants import Variant, by_scale, none
 from classwise.stats import combine, features, metrics
@@ -45,7 +45,7 @@ SECTION = Section(
     evaluations=CLEAN_AND_PGD,
     features=("clean",),
     parts={
-        "shorter": Section(
+        "shorter": Part(
             title="standard trainings of fewer epochs",
             defences=("standard",),
             evaluations=(Evaluation(attack="clean"),),

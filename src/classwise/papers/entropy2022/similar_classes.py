@@ -17,7 +17,7 @@ from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022.tables import pair_error
 from classwise.papers.joined import Row, joined
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import claims
 from classwise.papers.variants import ONCE, Variant
@@ -43,8 +43,8 @@ def pairs(scale: str, plain: Spec) -> Sequence[Variant]:
     return tuple({"classes": some, **smaller, **ONCE} for some in both)
 
 
-def _pairs(title: str, defence: str) -> Section:
-    return Section(title=title, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=pairs)
+def _pairs(title: str, defence: str) -> Part:
+    return Part(title=title, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=pairs)
 
 
 def _other(pair: xr.Dataset) -> str:
@@ -80,7 +80,7 @@ SECTION = Section(
     features=("clean",),
     adds=("pixels",),
     parts={
-        "all classes": Section(title="all classes", defences=("pgd-at",), evaluations=CLEAN_AND_PGD, max_seeds=2),
+        "all classes": Part(title="all classes", defences=("pgd-at",), evaluations=CLEAN_AND_PGD, max_seeds=2),
         "pgd-at": _pairs("pairs of classes", "pgd-at"),
         "trades": _pairs("pairs of classes, by TRADES", "trades"),
     },

@@ -13,7 +13,7 @@ from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022 import similarity as likeness
 from classwise.papers.entropy2022.gains import Pair, recorded
 from classwise.papers.entropy2022.similarity import blocks, compared, similarity_change, variance_ratio
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.terms import claims
 from classwise.stats import features
 from classwise.stats.combine import along
@@ -35,7 +35,7 @@ EQUAL = (_ME, LAMBDAS[15])
 _MEASURED: dict[str, Any] = {"evaluations": CLEAN_AND_PGD, "features": ("clean",)}
 _PARTS = {name: networks.part(name, **_MEASURED, max_seeds=2) for name in (_LS_AT, _ME_AT, _LS, _ME)}
 _PARTS |= {name: networks.part(name, **_MEASURED) for name in (LAMBDAS[12], LAMBDAS[15])}
-_PARTS[LAMBDAS[1]] = Section(title=LAMBDAS[1], defences=("trades",), max_seeds=1, variants=networks.trained(beta=1), **_MEASURED)
+_PARTS[LAMBDAS[1]] = Part(title=LAMBDAS[1], defences=("trades",), max_seeds=1, variants=networks.trained(beta=1), **_MEASURED)
 
 
 def _joined(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:

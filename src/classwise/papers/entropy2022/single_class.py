@@ -17,7 +17,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022.tables import single_accuracy
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.selection import SAFEST, VULNERABLE_PAIRS
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variant
@@ -81,10 +81,10 @@ SECTION = Section(
     evaluations=CLEAN_AND_PGD,
     features=("clean",),
     parts={
-        "alone": Section(title="one class attacked alone", evaluations=CLEAN_AND_PGD, features=("clean", "pgd-20"), **_ALONE),
-        "training": Section(title="images of the training", evaluations=(_ON_TRAINING,), **_ALONE),
-        "transferred": Section(title="attacked on standard training", evaluations=(_SUBSTITUTE,), **_ALONE),
-        "choosing": Section(title="the runs that select the hardest and the easiest class", defences=("pgd-at",)),
+        "alone": Part(title="one class attacked alone", evaluations=CLEAN_AND_PGD, features=("clean", "pgd-20"), **_ALONE),
+        "training": Part(title="images of the training", evaluations=(_ON_TRAINING,), **_ALONE),
+        "transferred": Part(title="attacked on standard training", evaluations=(_SUBSTITUTE,), **_ALONE),
+        "choosing": Part(title="the runs that select the hardest and the easiest class", defences=("pgd-at",)),
     },
     arrange={
         "alone": Arranged(by_attacked, ("", "alone")),

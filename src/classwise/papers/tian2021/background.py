@@ -16,7 +16,7 @@ import xarray as xr
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.joined import plain
-from classwise.papers.sections import Arranged, Section
+from classwise.papers.sections import Arranged, Part, Section
 from classwise.papers.selection import mark_pair, marked
 from classwise.papers.terms import claims, least, of
 from classwise.papers.tian2021 import ranks
@@ -67,13 +67,14 @@ def _at_published_radius(outcomes: xr.Dataset) -> xr.Dataset:
     return published.assign_coords(background=("predicted", np.arange(published.sizes["predicted"]) // 2))
 
 
-def _part(title: str, *defences: str, **fields: Any) -> Section:
-    return Section(title=title, defences=defences, max_seeds=1, **fields)
+def _part(title: str, *defences: str, **fields: Any) -> Part:
+    return Part(title=title, defences=defences, max_seeds=1, **fields)
 
 
-SECTION = _part(
-    "Adjusting the background",
-    "pgd-at",
+SECTION = Section(
+    title="Adjusting the background",
+    defences=("pgd-at",),
+    max_seeds=1,
     evaluations=(Evaluation(), *_LONGER, Evaluation(transform="nearly-grey")),
     run=variants.ONCE,
     variants=coloured("neighbours", "apart", eps="0.5"),

@@ -16,7 +16,7 @@ from classwise.papers import variants
 from classwise.papers.claims import MeasurementError
 from classwise.papers.joined import Row, joined
 from classwise.papers.measures import either
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
 from classwise.papers.selection import mark_pair, marked
 from classwise.papers.terms import claims, least
 from classwise.papers.tian2021 import homing
@@ -30,16 +30,16 @@ _MADRY: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD,
 SECTION = Section(
     title="Adjusting the training",
     parts={
-        "without": Section(title="each class left out", run=variants.ONCE, variants=variants.without, **_MADRY),
-        "again": Section(
+        "without": Part(title="each class left out", run=variants.ONCE, variants=variants.without, **_MADRY),
+        "again": Part(
             title="the same classes, other initialisation and batch order",
             run=variants.ONCE,
             variants=variants.reinitialised(1, 2),
             **_MADRY,
         ),
-        "trades": Section(title="one trade-off for all", defences=("trades",), evaluations=TEMPERED, max_seeds=1),
-        "choosing": Section(title="the runs that select the two classes", defences=("trades",)),
-        "adjusted": Section(
+        "trades": Part(title="one trade-off for all", defences=("trades",), evaluations=TEMPERED, max_seeds=1),
+        "choosing": Part(title="the runs that select the two classes", defences=("trades",)),
+        "adjusted": Part(
             title="another trade-off for one class",
             defences=("trades-per-class",),
             evaluations=TEMPERED,

@@ -15,7 +15,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.sections import Arranged, Section
+from classwise.papers.sections import Arranged, Part, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.wei2023 import calibrations, gains, methods, sweeps
 from classwise.papers.wei2023.calibrations import LARGER, WITHOUT, late_setting, setting_draws
@@ -57,18 +57,18 @@ def _tables(title: str, *defences: str) -> dict[str, Any]:
     return {**vars(full), "title": title, "defences": defences, "extra_evaluations": extra, "adds": ("late_settings",)}
 
 
-def _offsets(name: str, defence: str) -> Section:
+def _offsets(name: str, defence: str) -> Part:
     swept = variants.by_scale(variants.lambdas(name, *SWEPT), paper=variants.lambdas(name, *ALL_SWEPT))
     shared: dict[str, Any] = {"evaluations": _PGD, "run": _ONCE, "max_seeds": 1}
-    return Section(title=f"other {name}", defences=(defence,), variants=swept, **shared)
+    return Part(title=f"other {name}", defences=(defence,), variants=swept, **shared)
 
 
 SECTION = Section(
     **{
         **_tables("Ablation study", "pgd-at", "at-ccm"),
         "parts": {
-            "TRADES": Section(**_tables("TRADES", "trades", "trades-ccm-ccr")),
-            "FAT": Section(**_tables("FAT", "fat-constant", "fat-ccm")),
+            "TRADES": Part(**_tables("TRADES", "trades", "trades-ccm-ccr")),
+            "FAT": Part(**_tables("FAT", "fat-constant", "fat-ccm")),
             "components": replace(methods.COMPONENTS, adds=("late_settings",)),
             "radii": replace(sweeps.RADII, title="one radius for all classes", evaluations=_PGD, at=("1",)),
             "betas": replace(sweeps.BETAS, title="one beta for all classes", evaluations=_PGD),

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.sections import Arranged, Section
+from classwise.papers.sections import Arranged, Part, Section
 from classwise.papers.terms import Term, claims
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023.tables import fairer_epoch
@@ -120,7 +120,7 @@ _RUNS: dict[str, Any] = {"defences": ("pgd-at",), "max_seeds": 2, "variants": dr
 SECTION = Section(
     title="Fluctuation of the worst class",
     evaluations=_epochs(*WEIGHTS),
-    parts={"valid": Section(title="validation images", evaluations=_epochs("plain", split="valid"), **_RUNS)},
+    parts={"valid": Part(title="validation images", evaluations=_epochs("plain", split="valid"), **_RUNS)},
     arrange={"epochs": Arranged(by_epoch, ("",)), "choices": Arranged(choices, ("", "valid"))},
     **_RUNS,
 )

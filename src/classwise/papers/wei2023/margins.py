@@ -16,7 +16,7 @@ import xarray as xr
 from classwise.core.identity import exact_radius
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.sections import Arranged, Section
+from classwise.papers.sections import Arranged, Part, Section
 from classwise.papers.terms import Term, claims, least, of
 from classwise.papers.wei2023.classes import DIFFERENCE, mark_groups, mean_of, of_groups
 from classwise.papers.wei2023.sweeps import HALF, LARGE, PGD_AT, RADII, USUAL, by_margin, by_radius
@@ -53,12 +53,10 @@ _BEST: dict[str, Any] = {**PGD_AT, "evaluations": (Evaluation(attack="pgd-20", c
 SECTION = Section(
     title="Different margins",
     parts={
-        "best": Section(title="the best epochs", variants=_long(variants.unvaried), **_BEST),
-        "best swept": Section(
-            title="the best epochs of other radii", run={"averages": ()}, variants=_long(RADII.variants), **_BEST
-        ),
+        "best": Part(title="the best epochs", variants=_long(variants.unvaried), **_BEST),
+        "best swept": Part(title="the best epochs of other radii", run={"averages": ()}, variants=_long(RADII.variants), **_BEST),
         "swept": RADII,
-        "choosing": Section(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
+        "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
     },
     arrange={
         "radii": Arranged(by_radius, ("", "swept")),

@@ -12,7 +12,7 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.sections import Section
+from classwise.papers.sections import Part
 
 AVERAGES = ("ema", "fawa")
 # The base methods, each with the name of its training with CCM (of TRADES with CCM and CCR), as Tables 2 and 3 name them.
@@ -54,7 +54,7 @@ def _selecting(scale: str, plain: Spec) -> Sequence[Mapping[str, Any]]:
 
 
 # The trainings of Tables 1 to 3 without those of TRADES + CCM and TRADES + CCR, which have no averages.
-TABLES_1_TO_3 = Section(
+TABLES_1_TO_3 = Part(
     title="The methods of Tables 1 to 3",
     defences=_TRAINED,
     evaluations=EVALUATIONS,
@@ -62,9 +62,9 @@ TABLES_1_TO_3 = Section(
     max_seeds=1,
     extra_evaluations=dict.fromkeys(_AVERAGED, _of(*AVERAGES)) | {"frl-rmrw": _of("ema")},
 )
-COMPONENTS = Section(title="CCM and CCR alone", defences=("trades-ccm", "trades-ccr"), evaluations=EVALUATIONS, max_seeds=1)
+COMPONENTS = Part(title="CCM and CCR alone", defences=("trades-ccm", "trades-ccr"), evaluations=EVALUATIONS, max_seeds=1)
 # The same at the best epoch; at scales without selection it has no runs.
-AT_BEST = Section(
+AT_BEST = Part(
     title="The best epochs",
     defences=_TRAINED,
     evaluations=_of("best"),

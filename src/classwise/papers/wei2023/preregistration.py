@@ -15,7 +15,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.sections import Arranged, Section
+from classwise.papers.sections import Arranged, Part
 from classwise.papers.wei2023.methods import METHODS
 
 HARD = ("bird", "cat", "deer")
@@ -38,10 +38,10 @@ SEEDS, LOOKS = tuple(range(8)), {5: 0.04, 8: 0.01}
 EQUAL, GATE = 1.0, (0.3, 0.95)
 
 
-def _part(title: str, evaluation: Evaluation, *checkpoints: str) -> Section:
+def _part(title: str, evaluation: Evaluation, *checkpoints: str) -> Part:
     extra = tuple(replace(evaluation, checkpoint=name) for name in checkpoints)
     only = variants.by_scale(variants.none, matched=variants.unvaried)
-    return Section(
+    return Part(
         title=title, defences=_ARMS, evaluations=(evaluation,), extra_evaluations=dict.fromkeys(_ARMS, extra), variants=only
     )
 

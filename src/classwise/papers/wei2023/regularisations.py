@@ -9,7 +9,7 @@ from functools import partial
 
 import xarray as xr
 
-from classwise.papers.sections import Arranged, Section
+from classwise.papers.sections import Arranged, Part, Section
 from classwise.papers.terms import claims
 from classwise.papers.wei2023.classes import DIFFERENCE, mark_groups, of_groups
 from classwise.papers.wei2023.sweeps import BETAS, LOWEST_BETA, TRADES, USUAL_BETA, by_beta
@@ -22,7 +22,7 @@ SECTION = Section(
     title="Different regularisations",
     parts={
         "swept": BETAS,
-        "choosing": Section(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
+        "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
     },
     arrange={"betas": Arranged(lambda *both: mark_groups(by_beta(*both)), ("", "swept"))},
     **TRADES,

@@ -5,7 +5,6 @@ of `methods.METHODS`. Figure 6 does not name the method that CFA and EMA are add
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import xarray as xr
 from scipy import special
 
-from classwise.papers.sections import Arranged
+from classwise.papers.sections import Arranged, Section
 from classwise.papers.terms import claims, least, of
 from classwise.papers.wei2023 import gains, methods, preregistration
 from classwise.papers.wei2023.tables import TABLES, spread_change
@@ -22,15 +21,17 @@ from classwise.stats.combine import along
 from classwise.stats.metrics import Metric, overall, worst, worst_k
 
 NAME = "wei2023/5-2-robustness-and-fairness"
-SECTION = replace(
-    methods.TABLES_1_TO_3,
-    title="Robustness and fairness performance",
-    parts={"best": methods.AT_BEST, **preregistration.PARTS},
-    arrange={
-        **preregistration.ARRANGE,
-        "last": Arranged(methods.by_method, ("",)),
-        "best": Arranged(partial(methods.by_method, best=True), ("best",)),
-    },
+SECTION = Section(
+    **{
+        **vars(methods.TABLES_1_TO_3),
+        "title": "Robustness and fairness performance",
+        "parts": {"best": methods.AT_BEST, **preregistration.PARTS},
+        "arrange": {
+            **preregistration.ARRANGE,
+            "last": Arranged(methods.by_method, ("",)),
+            "best": Arranged(partial(methods.by_method, best=True), ("best",)),
+        },
+    }
 )
 
 ATTACK = "autoattack|strong|cr"

@@ -6,7 +6,7 @@ import xarray as xr
 
 from classwise.core.identity import exact_radius
 from classwise.papers import variants
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Part
 from classwise.papers.wei2023.classes import mark_groups
 from classwise.stats import combine
 
@@ -15,7 +15,7 @@ USUAL, HALF, LARGE = "1", "1/2", "3/2"
 # The networks are judged at the radius of the scale, and at half of it.
 PGD_AT: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2, "at": (USUAL, HALF)}
 # Figure 2 has eight radii at scale "paper".
-RADII = Section(
+RADII = Part(
     title="other radii",
     run={"averages": ()},
     variants=variants.by_scale(
@@ -28,7 +28,7 @@ RADII = Section(
 # The lowest beta of the paper, and the one of its other experiments.
 LOWEST_BETA, USUAL_BETA = "1", "6"
 TRADES: dict[str, Any] = {"defences": ("trades",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2}
-BETAS = Section(
+BETAS = Part(
     title="other betas",
     run=variants.ONCE,
     variants=variants.by_scale(variants.betas(1, 3), laptop=variants.betas(1), paper=variants.betas(1, 2, 3, 4, 5, 7, 8)),
