@@ -92,7 +92,7 @@ def test_a_large_effect_holds_and_its_opposite_fails():
     assert up.words == "holds (digits, scale quick, 2 seeds)"
 
 
-def test_averages_that_do_not_fit_their_statistics_are_not_tested():
+def test_averages_that_a_scale_cannot_make_well_are_not_tested():
     data = outcomes({("TRADES + EMA", "pgd-20"): 0.5, ("FRL", "pgd-20"): 0.7})
     by_scale = {
         scale: judging.judge_all([claim(defences=("TRADES + EMA", "FRL"))], data, scale=scale, dataset="cifar10", strict=False)[0]
@@ -100,7 +100,7 @@ def test_averages_that_do_not_fit_their_statistics_are_not_tested():
     }
     refused, measured = by_scale["laptop"], by_scale["matched"]
     assert (refused.verdict, refused.unreachable, measured.verdict) == ("not tested", True, "holds")
-    assert refused.reason.startswith("TRADES + EMA: batch norm's averaged statistics do not fit")
+    assert refused.reason.startswith("TRADES + EMA: averages over whole epochs")
 
 
 def test_a_range_with_two_ends_holds_inside_and_fails_outside():

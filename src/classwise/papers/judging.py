@@ -12,6 +12,7 @@ from classwise.papers.claims import DESCRIPTION, MAIN, Claim, MeasurementError, 
 from classwise.papers.draws import ROUNDING, Draws, Quantity, true_values
 from classwise.papers.scales import SCALES
 from classwise.stats.bootstrap import evaluated
+from classwise.stats.features import complete_seeds
 from classwise.stats.intervals import chance_below, interval_ends
 from classwise.stats.significance import permutation_p, permute_classes
 
@@ -286,9 +287,6 @@ def _undecidable(claim: Claim, scale: str, truth: Draws) -> str:
 
 def _with_features(claim: Claim, part: xr.Dataset) -> xr.Dataset:
     """Return outcomes of the seeds of which all runs have features; MeasurementError if there is none."""
-    if "total" in part:
-        present = (part.images > 0).any([dim for dim in part.images.dims if dim not in ("defence", "seed")])
-        complete = present.all([dim for dim in present.dims if dim != "seed"])
-        if bool(complete.any()):
-            return part.isel(seed=np.flatnonzero(complete))
+    if "total" in part and (complete := complete_seeds(part)).sizes["seed"]:
+        return complete
     raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features")

@@ -294,7 +294,7 @@ SCALES: dict[str, Scale] = {
         inner_attack={"steps": 2},
         inner_elsewhere={"steps": 3},
         shared=("averages", "measure", "select"),
-        unsound={"EMA": "batch norm's averaged statistics do not fit the averaged weights of so short a training"},
+        unsound={"EMA": "averages over whole epochs of so short a training are far less accurate than its weights"},
         defences=_by_defence(
             _steps_of_trades(0.1),
             _FRIENDLY,

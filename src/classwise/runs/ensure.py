@@ -23,8 +23,7 @@ def get(key: Key, further: Iterable[Key] = (), workers: int | None = None) -> xr
     NotRecorded is raised for what only `classwise record` computes. A damaged file of data/runs/ is set aside, but for histories
     and outcomes, which raise Damaged.
     """
-    repair = _TITLES.get(key.kind, "") != ""
-    data = key.read(repair=repair)
+    data = key.read(repair=key.kind in _TITLES)
     if data is None:
         ensure_results([key, *further], workers)
         data = key.read()

@@ -117,8 +117,8 @@ class Key:
         return data
 
     def lock(self) -> FileLock:
-        """Return the lock of what computes the result: that of the run, or its own, as several outcomes are computed at once."""
-        if self.kind != OUTCOMES:
+        """Return the lock of what computes the result: that of the run for its training, else its own."""
+        if self.evaluation is None:
             return lock(results_folder(self.subject))
         self.file.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(self.file.with_suffix(".lock"), is_singleton=True)

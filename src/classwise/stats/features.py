@@ -106,6 +106,12 @@ def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
     return xr.merge([outcomes, added], join="outer", compat="override", combine_attrs="override", fill_value=MISSING)
 
 
+def complete_seeds(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of the seeds of which all runs have features."""
+    present = (outcomes.images > 0).any([dim for dim in outcomes.images.dims if dim not in ("defence", "seed")])
+    return outcomes.isel(seed=np.flatnonzero(present.all([dim for dim in present.dims if dim != "seed"])))
+
+
 def by_block(outcomes: xr.Dataset) -> xr.Dataset:
     """Return the sums of features that outcomes hold (`with_blocks`), with count(..., block, label, predicted) of their images.
 

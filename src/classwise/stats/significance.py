@@ -130,7 +130,10 @@ def permute_classes(sums: xr.Dataset, what: str, draws: int = 1000, seed: int = 
         return some.drop_vars(where).isel(where).assign_coords({dim: sums[dim] for dim in where})
 
     if classes or what == "count":
-        return sums.assign(count=shuffled(sums["count"]))
+        # Each class has the rates of another one, of as many images as it has: other values are divided by their number.
+        count, number = shuffled(sums["count"]), sums["count"].sum("predicted")
+        images = shuffled(number)
+        return sums.assign(count=count if classes else count * (number / images).where(images > 0, 0))
     chosen = sums[what].astype(str) == (member or str(sums[what].values[0]))
     one, rest = sums.isel({what: chosen}), sums.isel({what: ~chosen})
     moved = one.map(lambda some: shuffled(some) if what in some.dims else some)

@@ -22,13 +22,14 @@ from classwise.core.errors import NotRecorded
 from classwise.core.paths import checkout
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation
+from classwise.defences.training import Diverged
 from classwise.papers import registry, scales
 from classwise.runs import describe, ensure, store
-from classwise.runs.compute import networks
+from classwise.runs.compute import evaluate, networks, train
 from classwise.runs.compute.budget import Budget
 from classwise.runs.record import archive, queue, recorder, soundness
 from classwise.runs.record.queue import Item
-from classwise.runs.schedule import pool
+from classwise.runs.schedule import plan, pool
 
 CLEAN, PGD = Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2})
 FURTHER = ((store.FEATURES, CLEAN), (store.EXAMPLES, PGD), (store.TRACE, PGD))
@@ -163,6 +164,8 @@ def test_a_run_filed_without_weights_is_not_trained_again(data, small, done):
     assert not list(store.recorded(small).glob("*.safetensors"))
     shutil.rmtree(data / "runs")
     assert record([asked]) == ALL
+    shown = [store.Key(small, kind, one) for kind, one in FURTHER]
+    assert plan.missing({small: [store.Key(small, store.OUTCOMES, CLEAN), *shown]}) == {}
     lacking = "0 runs of the queue are recorded or packed; 1 recorded without weights and without all evaluations"
     assert record([item(small, CLEAN, PGD)]) == [f"nothing is left: {lacking}"]
     assert not list((data / "runs").glob("*/*/*"))
@@ -272,6 +275,45 @@ def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, sm
     text = describe.recorded_runs("tian2021/4-1-class-bias")
     assert f"{small.name} (seed 0): {reason}" in text
     assert "1 of 3 runs (" in text
+
+
+@pytest.mark.parametrize("diverges", [True, False])
+def test_a_source_that_is_refused_takes_only_its_transfer_attacks_with_it(data, small, monkeypatch, diverges):
+    weak, strong = (replace(one, eps=eps) for one, eps in zip(soundness._OVERFITTING, ("0.001", "0.9"), strict=True))
+    monkeypatch.setattr(soundness, "_OVERFITTING", (weak, strong))
+    real = train._train
+
+    def trained(spec, *given, **more):
+        if diverges and spec.defence == "pgd-at":
+            raise Diverged("the loss became nan")
+        return real(spec, *given, **more)
+
+    monkeypatch.setattr(train, "_train", trained)
+    standard = replace(small, defence="standard", attack=None, attack_options={})
+    asked = item(standard, CLEAN, replace(PGD, substitute="pgd-at"))
+    assert record([asked])[-1] == ALL[0]
+    assert store.refusal(standard.substitute("pgd-at")).startswith("the loss" if diverges else "catastrophic")
+    assert not store.refusal(standard)
+    assert [path.stem for path in (store.recorded(standard) / "outcomes").glob("*.nc")] == [asked.evaluations[0].name]
+
+
+def test_a_damaged_recorded_result_and_one_that_fails_are_said_once_and_the_rest_is_computed(data, filed, monkeypatch):
+    path = store.recorded(filed) / store.Key(filed, store.OUTCOMES, CLEAN).name
+    path.write_bytes(path.read_bytes()[:100])
+    other, tried, real = replace(filed, seed=1), [], evaluate.evaluate_run
+
+    def evaluated(spec, evaluation, *given, **more):
+        tried.append(evaluation.attack)
+        if evaluation.attack == "fgsm":
+            raise RuntimeError("no memory")
+        real(spec, evaluation, *given, **more)
+
+    monkeypatch.setattr(evaluate, "evaluate_run", evaluated)
+    lines = record([item(filed, CLEAN, weights=True, further=FURTHER), item(other, CLEAN, Evaluation(attack="fgsm"))])
+    failed = [re.match(r"failed: \S+ \(seed (\d)\) under (\w+)-", line).groups() for line in lines if line.startswith("failed")]
+    assert failed == [("0", "clean"), ("1", "fgsm")]
+    assert tried.count("fgsm") == 1
+    assert store.Key(other, store.OUTCOMES, CLEAN).path is not None
 
 
 def test_runs_whose_images_are_not_here_are_named_and_skipped(data, small, done, tmp_path):

@@ -58,7 +58,10 @@ def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_work
     with ThreadPoolExecutor() as pool:
         first = pool.submit(record, 2)
         until(lambda: any((store.run_folder(one.spec) / store.CHECKPOINT).exists() for one in items) or first.done())
-        multiprocessing.active_children()[0].kill()
+        victim = multiprocessing.active_children()[0]
+        victim.kill()
+        victim.join(30)
+        assert victim.exitcode == -9
         assert record(1) == []
         assert first.result() == []  # its task is given to another worker
     assert record(1) == []  # what one of them had when the others looked

@@ -22,6 +22,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
 from classwise.runs import store
 from classwise.runs.compute import validate
+from classwise.runs.compute.work import Timing
 from classwise.runs.schedule import flops, forecast, pool
 from classwise.runs.schedule.cost import PLANNED, Costs, device_speed, pace_file, rate_of
 from classwise.runs.schedule.plan import duration, missing, of_section, planned, width
@@ -274,7 +275,7 @@ def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
     assert costs.rate(small) is None
     assert estimated == max(work.operations / costs.speed.float32, work.passes * costs.speed.call)
     for seconds in (1.0, 5.0, 3.0, 2.0):  # the last three are kept
-        costs.record(small, None, "a device", 0.5, seconds)
+        costs.record(Key(small), Timing("a device", 0.5, seconds))
     costs.write()
     again, twice = Costs("a device", gpu=False), replace(small, epochs=2 * small.epochs)
     assert again.seconds(replace(small, seed=7)) == pytest.approx(6.0)

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from classwise.core import results
@@ -36,11 +37,11 @@ def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -
     if key.kind == OUTCOMES:
         evaluate.evaluate_run(subject, evaluation, report, repair=repair)
         return
-    report("attack", 0, 1)
     networks.network_of(subject, evaluation)  # raises an error before a folder is made
-    with key.lock():
+    with key.lock() as lock:
         if key.read(repair=repair) is not None:
             return
+        report("attack", 0, 1)
         if key.kind == FEATURES:
             data = evaluate.class_features(subject, evaluation)
         elif key.kind == TRACE:
@@ -48,13 +49,15 @@ def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -
         else:
             data = evaluate.attacker(subject, evaluation)()
         results.save(data.assign_attrs(store.provenance(subject, *device.where(), evaluation)), key.kind, key.file)
-    report("attack", 1, 1)
+        report("attack", 1, 1)
+        with suppress(OSError):  # where open files cannot be removed
+            Path(lock.lock_file).unlink()
 
 
 class Timing(NamedTuple):
     """The share of a result that was computed on a device, the seconds that it took, without starting up, and whether it is done.
 
-    It is not where time ran out: what was done is kept.
+    Where time ran out it is not finished, and what was done is kept.
     """
 
     device: str
@@ -75,7 +78,7 @@ def timed(key: Key, report: train.Report, policy: Policy) -> Timing:
     """Compute a result on one thread, unless it exists by now; return what was computed and how long it took.
 
     A run whose history or weights turn out to be missing or damaged is trained before it is evaluated. No step is begun that
-    would not end in the budget, if it takes as long as the one before.
+    would not end in the budget, if it takes as long as the one before; no epoch takes as long as making its images.
     """
     repair, by, budget = policy
     clock: Callable[[], float] = time.perf_counter if budget is None else budget.clock
@@ -87,7 +90,7 @@ def timed(key: Key, report: train.Report, policy: Policy) -> Timing:
             steps.append((clock(), done, total))
             report(phase, done, total)
         took, before = clock() - before, clock()
-        if budget is not None and done < total and budget.left < took:
+        if budget is not None and phase != "rebuild" and done < total and budget.left < took:
             raise OutOfTime
 
     with device.one_thread(), nullcontext() if budget is None else budget.ringing():

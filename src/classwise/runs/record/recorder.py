@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
@@ -62,6 +62,7 @@ def record(
                 say(slow)
             left, failed = _compute(todo, budget, processes, say)
     finally:
+        todo, here = ([_possible(item) for item in some] for some in (todo, here))  # what was refused by now is not waited for
         if out is None:
             _file(todo, say)
             ready = [item for item in todo if is_finished(item)]
@@ -175,8 +176,18 @@ class _Record:
         else:
             larger = self.budget.seconds - self.budget.margin < task.step
             self.left[task.key] = name + (f", if the budget is larger: it takes about {task.step:.0f} s" if larger else "")
-            if isinstance(result, Timing) and result.share:
+            if isinstance(result, Timing) and result.share >= 0.005:
                 self.say(f"not yet {_VERBS[task.key.kind]} {name}: {100 * result.share:.0f} % more")
+
+    def possible(self, tasks: Sequence[Task]) -> list[Task]:
+        """Return tasks that neither failed, nor are of a refused network, nor need one that is left out."""
+        left_out, result = set[Key](), list[Task]()
+        for task in tasks:
+            if task.key in self.broken or store.refusal(task.key.spec) or left_out.intersection(task.after):
+                left_out.add(task.key)
+            else:
+                result.append(task)
+        return result
 
     def fail(self, name: str, error: Exception) -> None:
         """Take in an error, once."""
@@ -192,18 +203,25 @@ def _compute(items: Sequence[Item], budget: Budget, processes: int, say: Say) ->
     if startup > 0.5 * budget.seconds:
         say(f"starting up took {startup:.0f} of {budget.seconds:.0f} s: little can begin; a larger budget goes further")
     record, costs = _Record(budget, say), pool.costs_here()
-    requested = {item.spec: item.keys for item in items if not _is_damaged(item, record)}
-    present = cache(partial(store.intact, tell=say, repair=True))
+    sound = [item for item in items if not _is_damaged(item, record)]
+
+    @cache
+    def present(key: Key) -> bool:
+        try:
+            return store.intact(key, say, repair=True)
+        except (Damaged, UserError) as error:  # of one result: the others are computed
+            record.fail(_name(key), error)
+            return True
 
     def ended(task: Task, result: Timing | Exception | None) -> None:
         if isinstance(result, Timing):
-            costs.record(task.key.spec, task.key.evaluation, *result[:3])
+            costs.record(task.key, result)
             costs.write()
         record.add(task, result)
 
     for _ in range(2):  # what another call worked on is looked at again at the end
-        left = plan.missing_keys(requested, present)
-        tasks = [task for task in plan.in_order(left, costs) if not store.refusal(task.key.spec)]
+        left = plan.missing_keys({item.spec: item.keys for item in map(_possible, sound) if not _refused(item)}, present)
+        tasks = record.possible(plan.in_order(left, costs))
         if not tasks or budget.left <= 0:
             break
         with pool.executor(min(processes, plan.width(tasks))) as executor:

@@ -35,6 +35,8 @@ def compute(key: Key, report: train.Report, *, repair: bool) -> None:
     except Timeout:
         raise Busy from None
     except Diverged as error:
+        if key.kind != HISTORY:  # another network, which this one needs
+            raise
         store.refuse(key.spec, str(error.__cause__ or error), *device.where())
     if key.kind == HISTORY:
         _check(key.spec, report)

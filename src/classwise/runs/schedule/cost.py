@@ -10,6 +10,8 @@ from typing import NamedTuple
 from classwise.core import files
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
+from classwise.runs import store
+from classwise.runs.compute.work import Timing
 from classwise.runs.schedule import flops
 from classwise.runs.schedule.flops import Flops
 
@@ -111,9 +113,11 @@ class Costs:
         speed = self.speed.bfloat16 if precision == "bfloat16" else self.speed.float32
         return max(work.operations / speed, work.passes * self.speed.call)
 
-    def record(self, spec: Spec, evaluation: Evaluation | None, device: str, share: float, seconds: float) -> None:
-        """Record the seconds that a share of a training or of an evaluation took on a device."""
-        self.add(rate_of(spec, evaluation), share * _work(spec, evaluation).operations, seconds, device)
+    def record(self, result: store.Key, timing: Timing) -> None:
+        """Record how long a training or an evaluation took on a device; what is stored of few images has no rate of its own."""
+        if result.kind in (store.HISTORY, store.OUTCOMES):
+            rate = rate_of(result.spec, result.evaluation)
+            self.add(rate, timing.share * _work(result.spec, result.evaluation).operations, timing.seconds, timing.device)
 
     def add(self, key: Key, operations: float, seconds: float, device: str | None = None) -> None:
         """Add a rate, on this device or another; the oldest of more than KEPT is dropped."""

@@ -30,7 +30,7 @@ TOGETHER = 30.0
 
 @dataclass(frozen=True)
 class Task:
-    """A missing history or missing outcomes, which one worker computes in one go.
+    """A missing result, which one worker computes in one go.
 
     after: what must be there before. seconds: its expected duration. priority: higher ones start first. step: the
     expected seconds until it can first be interrupted.
@@ -118,6 +118,8 @@ def missing_keys(requested: Wanted, present: Present) -> dict[Key, tuple[Key, ..
     def of_run(spec: Spec, *, needs_weights: bool = False) -> list[Key]:
         """Return what is missing of a run; `needs_weights`: results alone are not enough."""
         wanted, begun = requested.get(spec, []), any(folder.exists() for folder in store.search_folders(spec))
+        if begun and store.lacks_weights(spec):  # a network is not trained again for what is shown of it
+            wanted = [key for key in wanted if key.kind == OUTCOMES]
         left = [key for key in wanted if not (begun and present(key))]
         trained = begun and present(Key(spec))
         if trained and not left and not needs_weights:

@@ -139,7 +139,7 @@ class Completions:
             result.__cause__ = result.__context__ = None
             self.errors[task] = result.with_traceback(None)
         else:
-            self.costs.record(task.key.spec, task.key.evaluation, *result[:3])
+            self.costs.record(task.key, result)
         self.progress.finish(task.key, result if isinstance(result, Exception) else None)
 
     def reasons(self) -> dict[Spec, str]:
