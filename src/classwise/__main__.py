@@ -251,14 +251,7 @@ def record_runs(
     budget: Annotated[str, typer.Option(help="Time limit, in hours (h), minutes (m), seconds (s): 1h30m, 9m, 30s.")] = "9m",
     queue: Annotated[str | None, typer.Option(help="The queue; by default data/recorded/queue.toml.")] = None,
     full_weights: Annotated[bool, typer.Option("--full-weights", help="Also pack the weights as they are, in float32.")] = False,
-    workers: Annotated[
-        int,
-        typer.Option(
-            help="Number of processes, each with one thread, and a GPU of its own where there are several.",
-            min=1,
-            max=MOST_WORKERS,
-        ),
-    ] = 1,
+    workers: Annotated[int, typer.Option(help="Processes of one thread, each with its GPU.", min=1, max=MOST_WORKERS)] = 1,
     idle: Annotated[bool, typer.Option("--idle", help="Compute at the lowest priority, on what other processes leave.")] = False,
     pack_only: Annotated[bool, typer.Option("--pack-only", help="Compute nothing; pack what is finished.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long each entry of the queue takes here.")] = False,
