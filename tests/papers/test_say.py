@@ -56,9 +56,9 @@ def test_a_finding_is_a_verdict_that_shows_an_effect_or_says_that_none_is_clear(
     claim = Claim("c", "p/s", "1", "It is so.", mcd)
     holds = Verdict(claim, "holds", "quick", "digits", 2, 1, 3, 0.001, 0.002, seeds=1, images=9)
     assert say.judged([holds], "c", "It gains {value:points,1}.") == "**It gains 2.0 points (interval of the test 1.0 to 3.0).**"
-    by_chance = replace(holds, permutation_p=0.2)
-    assert "p (permuted classes) = 0.200" in say.verdicts([by_chance], "c")
-    for one, than in ((by_chance, 0), (replace(holds, low=-1), 0), (replace(holds, low=np.nan), 0), (holds, 1)):
+    assert "p (permuted classes) = 0.200" in say.verdicts([replace(holds, permutation_p=0.2)], "c")
+    assert "(interval 1.0 to 3.0)" in say.judged([replace(holds, verdict="described")], "c", "It gains {value:points,1}.")
+    for one, than in ((replace(holds, low=-1), 0), (replace(holds, low=np.nan), 0), (holds, 1)):
         assert say.judged([one], "c", "It gains {value}.", than).startswith("**No clear effect: it gains 2 (")
     assert say.judged([replace(holds, low=-3, high=-1)], "c", "It gains.") == "**It gains.**"
     assert say.judged([holds, replace(holds, effect=9)], "c", "It gains {value}.").startswith("**It gains 2 ")

@@ -91,7 +91,7 @@ def test_a_claim_is_judged_where_the_runs_that_it_needs_are_recorded(request_):
     recorded(request_, "pgd-at", seeds=[0])
     gap, wider = (judged()[name] for name in ("gap", "wider-than-standard"))
     assert (gap.verdict, gap.seeds) == ("described", 1)
-    assert (wider.verdict, wider.reason) == ("not tested", "no results on CIFAR-10 for standard")
+    assert (wider.verdict, wider.reason) == ("not tested", "no results on CIFAR-10 at 8/255 for standard")
     recorded(request_, "standard", seeds=[0, 1])
     assert judged()["wider-than-standard"].verdict == "described"
     recorded(request_, "pgd-at", seeds=[1])
@@ -224,8 +224,8 @@ def test_two_methods_are_compared_before_all_of_a_table_are_recorded(data, monke
     recorded(registry.request(section, SCALE), "trades", "frl-rmrw")
     verdicts = judged(section)
     assert verdicts["frl-costs-overall"].verdict in ("holds", "fails", "open")
-    assert verdicts["cfa-worst"].reason.startswith("no results on CIFAR-10 for AT")
-    assert verdicts["frl-costs-overall-best"].reason.startswith("no complete results on CIFAR-10 for pgd-at, at-ccm")
+    assert verdicts["cfa-worst"].reason.startswith("no results on CIFAR-10 at 8/255 for AT")
+    assert verdicts["frl-costs-overall-best"].reason.startswith("no complete results on CIFAR-10 at 8/255 for pgd-at, at-ccm")
 
 
 def test_a_network_that_an_arrangement_selects_is_recorded_or_its_claims_are_not_tested(data, monkeypatch):

@@ -7,10 +7,9 @@ from functools import cache
 import numpy as np
 import xarray as xr
 
-from classwise.core.datasets import title
 from classwise.papers.claims import DESCRIPTION, MAIN, Claim, MeasurementError, NoAverage, Verdict
 from classwise.papers.draws import ROUNDING, Draws, Quantity, true_values
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import SCALES, location
 from classwise.stats.bootstrap import evaluated
 from classwise.stats.features import complete_seeds
 from classwise.stats.intervals import chance_below, interval_ends
@@ -101,7 +100,7 @@ def _unsound(claim: Claim, scale: str) -> str:
 
 def _refused(verdict: Verdict, error: MeasurementError, *, recorded: bool) -> Verdict:
     """Return the verdict on a claim that cannot be measured; recorded: whether the outcomes that it needs are given at all."""
-    lacking = f"no results on {title(verdict.dataset)} {error.lacking}" if error.lacking else str(error)
+    lacking = f"no results on {location(verdict.dataset, verdict.scale)} {error.lacking}" if error.lacking else str(error)
     final = recorded and (not error.lacking or isinstance(error, NoAverage))
     return replace(verdict, reason=lacking if recorded else _NOT_RECORDED, unreachable=final)
 

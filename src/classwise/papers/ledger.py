@@ -252,8 +252,9 @@ def _alpha(verdicts: Sequence[Verdict]) -> str:
         "of a section at one scale, whether they could be tested or not; a control stands by itself. A claim holds, or fails, "
         "where this p is below .05, so that chance gives a false “holds” among the main claims of one section in twenty at most, "
         f"and a false “fails” as often. q (Benjamini-Hochberg) is corrected for all {tested} tests of the book: of the verdicts "
-        "with q below .05, at most one in twenty is expected to be false. <em>Described</em> claims are measured and not tested."
-        "</p>"
+        "with q below .05, at most one in twenty is expected to be false. <em>Described</em> claims are measured and not tested. "
+        "p (permuted classes) is of a correlation over classes: the chance of one as far from 0 if their order were random. It "
+        "says whether so few classes could agree by chance, and decides no verdict.</p>"
     ) * (tested > 0)
 
 

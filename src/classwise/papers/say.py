@@ -76,15 +76,15 @@ def verdicts(judged: Sequence[Verdict], *names: str) -> str:
 def judged(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
     """Return a template in bold Markdown; {value:points,1} is the value of a claim with the interval of its test, as in `text`.
 
-    It begins with "No clear effect" where this interval contains `than`, or where permuted classes correlate as much. A claim
-    that is not tested is NotRecorded, an unreachable one NotAtScale; a name that is not among the verdicts is a UserError.
+    It begins with "No clear effect" where this interval contains `than`. A claim that is not tested is NotRecorded, an
+    unreachable one NotAtScale; a name that is not among the verdicts is a UserError.
     """
     one = _named(verdicts, claim)
     if one.verdict == "not tested":
         raise (NotAtScale if one.unreachable else NotRecorded)(f"the claim {claim!r} is not tested: {one.reason}")
-    numbers, called = [one.low, one.effect, one.high], {"called": "interval of the test"}
+    numbers, called = [one.low, one.effect, one.high], {"called": "interval of the test" if one.tested else "interval"}
     bounds = xr.DataArray(numbers, {"bound": ["low", "value", "high"]}, ("bound",), attrs=called)
-    return f"**{effect(bounds, text(template, value=bounds, **values), one.effect if one.permutation_p >= 0.05 else than)}**"
+    return f"**{effect(bounds, text(template, value=bounds, **values), than)}**"
 
 
 def _named(judged: Sequence[Verdict], name: str) -> Verdict:

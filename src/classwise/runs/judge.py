@@ -11,7 +11,6 @@ import xarray as xr
 from filelock import FileLock
 
 import classwise
-from classwise.core import datasets
 from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.core.files import digest, write
 from classwise.core.paths import data_folder
@@ -173,7 +172,7 @@ def _untested(claim: Claim, scale: str, stored: Request) -> Verdict:
             runs = ", ".join(section.defences) + (f" ({section.title})" if name else "")
             lacking.setdefault(part.specs[0].dataset, []).append(runs)
     dataset = next(iter(lacking), str(scales.SCALES[scale].run["dataset"]))
-    parts = [f"on {datasets.title(where)} for {', '.join(some)}" for where, some in lacking.items()]
+    parts = [f"on {scales.location(where, scale)} for {', '.join(some)}" for where, some in lacking.items()]
     why = claim.exclusion(dataset)
     reason = why or (f"no complete results {'; '.join(parts)}" if parts else "this scale has no runs for it")
     return Verdict(claim, "not tested", scale, dataset, reason=reason, unreachable=bool(why) or not parts)
