@@ -255,8 +255,8 @@ def test_kernels_have_the_folder_and_the_environment_of_the_caller_and_share_not
 
 # As an audit executes a notebook, and as a build does.
 DIRECT = "import pathlib; from classwise.book import notebooks; notebooks.execute({})"
-POOL = "concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), workers.end_with_parent)"
-POOLED = f"import concurrent.futures, multiprocessing; from classwise.runs.record import workers; {DIRECT}".replace(
+POOL = "concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), processes.end_with_parent)"
+POOLED = f"import concurrent.futures, multiprocessing; from classwise.runs.compute import processes; {DIRECT}".replace(
     "notebooks.execute({})", f"{POOL}.submit(notebooks.execute, {{}}).result()"
 )
 

@@ -1,12 +1,14 @@
 """Statistical tests of claims: from outcomes to verdicts."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.papers.claims import DESCRIPTION, MAIN, Claim, MeasurementError, NoAverage, Verdict
 from classwise.papers.draws import ROUNDING, Draws, Quantity, true_values
 from classwise.papers.scales import SCALES, location
@@ -286,6 +288,6 @@ def _undecidable(claim: Claim, scale: str, truth: Draws) -> str:
 
 def _with_features(claim: Claim, part: xr.Dataset) -> xr.Dataset:
     """Return outcomes of the seeds of which all runs have features; MeasurementError if there is none."""
-    if "total" in part and (complete := complete_seeds(part)).sizes["seed"]:
-        return complete
+    with suppress(NotRecorded):
+        return complete_seeds(part)
     raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features")

@@ -107,9 +107,13 @@ def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
 
 
 def complete_seeds(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of the seeds of which all runs have features."""
-    present = (outcomes.images > 0).any([dim for dim in outcomes.images.dims if dim not in ("defence", "seed")])
-    return outcomes.isel(seed=np.flatnonzero(present.all([dim for dim in present.dims if dim != "seed"])))
+    """Return outcomes of the seeds of which all runs have features; NotRecorded if there is none."""
+    if "images" in outcomes:
+        present = (outcomes.images > 0).any([dim for dim in outcomes.images.dims if dim not in ("defence", "seed")])
+        complete = present.all([dim for dim in present.dims if dim != "seed"])
+        if bool(complete.any()):
+            return outcomes.isel(seed=np.flatnonzero(complete))
+    raise NotRecorded("no seed has the features of all runs")
 
 
 def by_block(outcomes: xr.Dataset) -> xr.Dataset:

@@ -336,10 +336,12 @@ def test_the_whole_study_is_planned_without_images_and_without_computing(data, t
 
 
 def test_the_plan_counts_what_is_there(data):
-    section = "tian2021/4-1-class-bias"
+    section = "tian2021/4-2-class-relations"
     asked = registry.request(section).pairs
     number = len(asked)
-    assert counted(told(section, "tian2021/4-2-class-relations"), section) == [number, number, 2 * number]
+    with_examples = counted(told(section, "tian2021/4-1-class-bias"), "tian2021/4-1-class-bias")
+    assert with_examples == [number, number, 2 * number + len({spec.defence for spec, _ in asked})]
+    assert counted(told(section, "tian2021/4-1-class-bias"), section) == [number, number, 2 * number]
     spec, evaluations = asked[0]
     (saved(spec, *evaluations[:1]) / store.WEIGHTS).write_bytes(b"")
     spec, evaluations = asked[1]
