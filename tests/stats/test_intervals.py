@@ -417,6 +417,16 @@ def test_permuted_classes_keep_their_images_and_what_they_are_mistaken_for():
     assert set(np.unique(drawn.sum("predicted"))) == {100}
 
 
+def test_classes_of_unequal_numbers_keep_their_own():
+    number = np.array([400.0, 200, 30, 30, 30, 30, 30, 30])
+    sums = rates_of(RISING)
+    sums = sums.assign(count=sums["count"] * xr.DataArray(number / 100, dims="label"))
+    drawn = significance.permute_classes(sums, "count", draws=50)["count"]
+    np.testing.assert_allclose(drawn.sum("predicted"), np.broadcast_to(number, (51, 1, 8)).reshape(drawn.sum("predicted").shape))
+    rates = metrics.accuracy(drawn).transpose("draw", "attack", "label").values
+    np.testing.assert_allclose(np.sort(rates), np.broadcast_to(RISING, rates.shape))
+
+
 def test_partners_are_permuted_and_networks_of_all_classes_are_not():
     three = rates_of(RISING, JAGGED, RISING).rename(attack="partner").assign_coords(partner=["all", "a", "b"])
     drawn = significance.permute_classes(three, "partner", draws=50)["count"]

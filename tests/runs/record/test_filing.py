@@ -277,6 +277,14 @@ def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, sm
     assert "1 of 3 runs (" in text
 
 
+def test_results_of_one_run_are_computed_beside_each_other(data, small, done):
+    kinds = [store.Key(small, kind, one) for kind, one in FURTHER]
+    with kinds[0].lock():
+        assert record([item(small, CLEAN, further=FURTHER[1:])])[-1] == ALL[0]
+    assert all(key.path is not None for key in kinds[1:])
+    assert len({key.lock().lock_file for key in (store.Key(small), *kinds)}) == 1 + len(kinds)
+
+
 @pytest.mark.parametrize("diverges", [True, False])
 def test_a_source_that_is_refused_takes_only_its_transfer_attacks_with_it(data, small, monkeypatch, diverges):
     weak, strong = (replace(one, eps=eps) for one, eps in zip(soundness._OVERFITTING, ("0.001", "0.9"), strict=True))

@@ -289,6 +289,14 @@ def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
     assert Costs("a device", gpu=False).rate(small) is None
 
 
+def test_what_is_stored_of_few_images_is_no_rate(data, small, costs):
+    for kind in (store.FEATURES, store.TRACE, store.EXAMPLES):
+        costs.record(Key(small, kind, PGD), Timing("a device", 1.0, 5.0))
+    assert costs.rates == {}
+    costs.record(Key(small, OUTCOMES, PGD), Timing("a device", 1.0, 5.0))
+    assert costs.rates.keys() == {"a device"}
+
+
 def test_what_a_run_took_is_kept_for_the_next_plan(data, small):
     pool.ensure_runs([(small, [PGD])], workers=1)
     known = pool.costs_here()
