@@ -35,10 +35,10 @@ def _evaluated(audit: Audit) -> tuple[str, float, dict[str, str]]:
     """Return the first sentence of the page, the lowest number on it at the radius, in percent, and the warnings."""
     audit_evaluation.ensure_keys(store.outcomes_of([(audit, [*audit.evaluations, *audit.curve])]), Console(file=io.StringIO()))
     outcomes, curve = (runs.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
-    count = audit_report.network_counts(masking.audited(outcomes, curve, audit.eps))
+    count = audit_report.network_counts(masking.worst_case_outcomes(outcomes, curve, audit.eps))
     checks = runs.audit_checks(audit)
     warned = masking.warnings(outcomes, curve, audit.eps, checks)
-    first = findings.audited(audit, count, warned).split("\n")[0]
+    first = findings.audit_finding(audit, count, warned).split("\n")[0]
     lowest = min(accuracy for accuracy, _ in masked_networks.accuracies(audit, outcomes, curve, checks).values())
     return first, lowest, warned
 
@@ -110,7 +110,7 @@ def _timings(folder: Path) -> None:
             for number in (1, 2):
                 seconds = _seconds(audit, folder, number)
                 print(f"{number} threads, {load} more busy processes, load {os.getloadavg()[0]:.1f}: {seconds:.1f} s", flush=True)
-            with threads.measured(audit_evaluation.gradient_step(audit)) as chosen:
+            with threads.fastest_threads(audit_evaluation.gradient_step(audit)) as chosen:
                 print(f"an audit takes {chosen} threads of {os.cpu_count()}, idle: {threads.idle_cores()}", flush=True)
 
 

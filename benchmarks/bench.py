@@ -22,12 +22,12 @@ from classwise.attacks.balls import Linf
 from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import input_gradient
 from classwise.images import Images
-from classwise.models.inference import fused_for_search
+from classwise.models.inference import fuse_for_search
 from classwise.models.modes import frozen
 from classwise.papers import registry
 from classwise.runs import store
 from classwise.runs.compute import networks, validate
-from classwise.runs.compute.device import device, where
+from classwise.runs.compute.device import device, name_and_threads
 from classwise.runs.schedule import pool
 
 from . import epochs, peers, quick, reading
@@ -37,7 +37,7 @@ from .clock import Side, contest, cost, in_turn
 def ours(model: torch.nn.Module, data: Images, attack: Attack, eps: float, precision: str = "float32") -> Side:
     """Return our side: the evaluation as the project does it, all images in one batch."""
     settings = evaluate.EvaluationSettings(batch=len(data), precision=precision)
-    return lambda: evaluate.evaluate(model, data, attack, Linf(eps), settings).flipped
+    return lambda: evaluate.evaluate(model, data, attack, Linf(eps), settings).misclassified
 
 
 def theirs(model: torch.nn.Module, data: Images, eps: float, attack: peers.Peer, **settings: Any) -> Side:
@@ -87,7 +87,7 @@ def forced(device: torch.device, rounds: int) -> dict[str, dict[str, Any]]:
 def overhead(model: torch.nn.Module, data: Images, rounds: int) -> dict[str, Any]:
     """The time of a step of PGD over that of the bare forward pass and backward pass to the input, on the same network."""
     x, y = data.batch(slice(None))
-    network, generator = fused_for_search(model, x[:8]), torch.Generator(x.device)
+    network, generator = fuse_for_search(model, x[:8]), torch.Generator(x.device)
     attack = PGD(steps=10)
 
     def steps() -> Tensor:
@@ -204,7 +204,7 @@ def main(
     }.items():
         if only is None or name in only:
             measured |= part(device(), rounds)
-    about = dict(zip(("device", "threads"), where(), strict=True))
+    about = dict(zip(("device", "threads"), name_and_threads(), strict=True))
     about |= {"torch": torch.__version__, "commit": store.commit(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
     kept = {name: entry | about for name, entry in headlines(measured).items()}
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -25,10 +25,10 @@ from classwise.defences.averaging import NoAveraging
 from classwise.papers import registry
 from classwise.papers.scales import SCALES
 from classwise.runs import describe, store
-from classwise.runs.recorded import CONVERGENCE, converged, convergence_file
+from classwise.runs.recorded import CONVERGENCE, convergence_file, doubled_epochs
 from classwise.runs.schedule import pool
 from classwise.stats.combine import combine_rows
-from classwise.stats.convergence import LARGEST_GAIN, unconverged
+from classwise.stats.convergence import LARGEST_GAIN, unconverged_trainings
 
 ATTACK = Evaluation(attack="pgd-20")
 # A method, and the settings of its training.
@@ -112,7 +112,7 @@ def record(scale: str, console: Console, workers: int | None = None) -> Path:
     """
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    if SCALES[scale].only_read:
+    if SCALES[scale].recorded_only:
         raise UserError(f"scale {scale!r} is only read here, so that its networks cannot be trained for twice the epochs")
     named, known = trainings(scale), dict[Key, xr.Dataset]()
     if convergence_file(scale).exists():
@@ -143,7 +143,7 @@ def _compared(named: Mapping[str, Spec], scale: str, console: Console, workers: 
     rows = [(dict(zip(dims, key, strict=True)), data) for key, data in results_of.items() if data is not None]
     attrs = describe.provenance_attributes([(key | {"attack": ATTACK.attack}, data) for key, data in rows])
     attrs |= {"scale": scale, "evaluation": ATTACK.json()}
-    data = combine_rows([(key, data.drop_vars(set(data.data_vars) - {"truth", "answer"})) for key, data in rows])
+    data = combine_rows([(key, data.drop_vars(set(data.data_vars) - {"truth", "prediction"})) for key, data in rows])
     numbers = [[specs[name, epochs, SCALES[scale].seeds[0]].epochs for epochs in data.epochs.values] for name in named]
     return data.assign(number=(("training", "epochs"), np.array(numbers, dtype="i4"))).assign_attrs(attrs)
 
@@ -159,7 +159,7 @@ def main(scale: str = "quick", workers: int | None = None) -> None:
         print(record(scale, Console(stderr=True), workers))
     except UserError as error:
         raise SystemExit(f"convergence: {error}") from None
-    late = unconverged(converged(scale))
+    late = unconverged_trainings(doubled_epochs(scale))
     rule = f"more than {LARGEST_GAIN:g} points of robust accuracy by twice the epochs"
     print(f"these gain {rule}: {', '.join(late)}" if late else f"no network gains {rule}")
 

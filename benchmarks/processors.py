@@ -45,7 +45,7 @@ def predictions() -> dict[str, list[list[int]]]:
                 part = part.where(part.truth >= 0, drop=True)
                 result[f"{defence} {seed} {attack}"] = [
                     part.truth.astype(int).values.tolist(),
-                    part.answer.astype(int).values.tolist(),
+                    part.prediction.astype(int).values.tolist(),
                 ]
     return result
 
@@ -65,18 +65,18 @@ def main(name: Annotated[str, typer.Argument(help="Of the file, such as epyc-202
     computed = {instructions: with_limits(limits) for instructions, limits in LIMITS.items()}
     rows = []
     for instructions, by_run in computed.items():
-        for run, (truth, answer) in by_run.items():
+        for run, (truth, prediction) in by_run.items():
             defence, seed, attack = run.split()
             first = next(iter(computed.values()))[run][1]
             counts = {
-                "correct": sum(one == other for one, other in zip(truth, answer, strict=True)),
-                "same": sum(one == other for one, other in zip(first, answer, strict=True)),
+                "correct": sum(one == other for one, other in zip(truth, prediction, strict=True)),
+                "same": sum(one == other for one, other in zip(first, prediction, strict=True)),
                 "images": len(truth),
             }
             rows.append({"defence": defence, "seed": int(seed), "instructions": instructions, "attack": attack, **counts})
             print(rows[-1], flush=True)
     described = {
-        "device": device.where()[0],
+        "device": device.name_and_threads()[0],
         "torch": version("torch"),
         "commit": store.commit(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

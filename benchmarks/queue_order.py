@@ -13,7 +13,7 @@ from classwise.papers import registry
 from classwise.papers.scales import SCALES
 from classwise.runs.record import queue
 from classwise.runs.schedule import pool
-from classwise.runs.schedule.plan import Requested, collected
+from classwise.runs.schedule.plan import Requested, group_by_run
 
 
 def main(scale: str) -> None:
@@ -33,7 +33,7 @@ def main(scale: str) -> None:
 
 def _steps(pairs: Iterable[Requested]) -> set[tuple[Spec, Evaluation | None]]:
     """Return each training, with None, and each evaluation of runs."""
-    return {(spec, kind) for spec, some in collected(pairs).items() for kind in (None, *(key.evaluation for key in some))}
+    return {(spec, kind) for spec, some in group_by_run(pairs).items() for kind in (None, *(key.evaluation for key in some))}
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from classwise.papers import registry
 from classwise.runs.compute.work import Policy, Timing
 from classwise.runs.schedule import pool
 from classwise.runs.schedule.cost import Costs
-from classwise.runs.schedule.plan import Requested, duration, missing, planned
+from classwise.runs.schedule.plan import Requested, duration, missing, plan_tasks
 from classwise.runs.schedule.progress import RunProgress
 
 
@@ -50,7 +50,7 @@ def overhead(runs: int, workers: int) -> tuple[float, float]:
     from classwise.runs.schedule import cluster
 
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder):
-        plan = planned(missing(quick(runs)), Costs("none", gpu=False))
+        plan = plan_tasks(missing(quick(runs)), Costs("none", gpu=False))
         began = time.perf_counter()
         with cluster.local(workers) as client, mock.patch.object(cluster, "_do", nothing):
             client.run(nothing, "", None, [])
@@ -72,11 +72,11 @@ def planning_cost(runs: int) -> tuple[float, float]:
         distinct.add(asked[-1][0])
     del distinct
     pool.check(asked[: len(few)])
-    planned(missing(asked[: len(few)]), pool.costs_here())  # torchvision's networks are imported
+    plan_tasks(missing(asked[: len(few)]), pool.costs_here())  # torchvision's networks are imported
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     asked = [(Spec(**vars(spec)), evaluations) for spec, evaluations in asked]  # whose ids nobody has asked for yet
     pool.check(asked)
-    plan = planned(missing(asked), pool.costs_here())
+    plan = plan_tasks(missing(asked), pool.costs_here())
     duration(plan, 64)
     return time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000
 

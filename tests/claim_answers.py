@@ -58,7 +58,7 @@ def outcomes_with(tables, sharp=None, along=ALONG, times=1):
         place = tuple(axis.index(name) for axis, name in zip(axes, key, strict=True))
         truth[place], answer[place] = whole, some
     dims = (*along, "image")
-    data = {"truth": (dims, truth), "answer": (dims, answer), "flipped": (dims, answer != truth)}
+    data = {"truth": (dims, truth), "prediction": (dims, answer), "misclassified": (dims, answer != truth)}
     if sharp is not None:
         height = np.broadcast_to(np.asarray(sharp, dtype=float), (*map(len, axes), 10))[..., whole]
         height = height * np.random.default_rng(0).uniform(0.9, 1.1, height.shape)
@@ -82,7 +82,7 @@ def with_features(outcomes, values, blocks, along="defence"):
     block = features.blocks_of(truth, np.arange(len(truth)), blocks)
     sums = [mocks.feature_sums(some, truth, block, DIGITS) for some in values.values()]
     parts = [one.expand_dims({along: [name], "attack": ["clean"]}) for name, one in zip(values, sums, strict=True)]
-    return features.with_blocks(outcomes, xr.concat(parts, along))
+    return features.add_blocks(outcomes, xr.concat(parts, along))
 
 
 def under(*defences, attacks=("pgd-20",), table=60):
@@ -161,17 +161,17 @@ def trained_thrice(data):
 
 def _another(data, seed):
     """Return the outcomes of another training, which is right on an image fewer (seed 1) or more (seed 2)."""
-    dims = [dim for dim in data.answer.dims if dim not in ("seed", "image")]
-    truth = data.truth.max([dim for dim in data.truth.dims if dim not in data.answer.dims])
-    truth, answer = (some.transpose(*dims, "seed", "image").values.copy() for some in (truth, data.answer))
+    dims = [dim for dim in data.prediction.dims if dim not in ("seed", "image")]
+    truth = data.truth.max([dim for dim in data.truth.dims if dim not in data.prediction.dims])
+    truth, answer = (some.transpose(*dims, "seed", "image").values.copy() for some in (truth, data.prediction))
     for number, place in enumerate(np.ndindex(truth.shape[:-1])):
         for label in range(number % 3, data.sizes["predicted"], 3):
             members = np.flatnonzero((truth[place] == label) & ((answer[place] == label) == (seed == 1)))[:1]
             answer[(*place, members)] = (label + 1) % data.sizes["predicted"] if seed == 1 else label
-    answers = data.answer.transpose(*dims, "seed", "image").copy(data=answer).transpose(*data.answer.dims)
-    further = {"flipped": (answers != data.truth) & (data.truth >= 0)} if "half" not in data.dims else {}
+    answers = data.prediction.transpose(*dims, "seed", "image").copy(data=answer).transpose(*data.prediction.dims)
+    further = {"misclassified": (answers != data.truth) & (data.truth >= 0)} if "half" not in data.dims else {}
     further |= {"total": data.total * (1 + 0.001 * (2 * seed - 3))} if "total" in data else {}
-    return data.assign(answer=answers, **further).assign_coords(seed=[seed])
+    return data.assign(prediction=answers, **further).assign_coords(seed=[seed])
 
 
 def judged(name: str, data: xr.Dataset) -> Verdict:

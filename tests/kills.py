@@ -70,7 +70,7 @@ def train(*specs: Spec, repair: bool = False) -> None:
 
 def attack(repair: bool = False) -> None:
     """Evaluate a trained run."""
-    evaluate.evaluate_run(SPEC, PGD.resolved_for(SPEC), repair=repair)
+    evaluate.evaluate_run(SPEC, PGD.resolve_for(SPEC), repair=repair)
 
 
 def pack() -> None:

@@ -114,10 +114,10 @@ def accuracies(
     They are computed from the outcomes of each evaluation, or read from the tables and sentences of the page.
     """
     attacks = [str(name) for name in outcomes.attack.values]
-    result = {name: (100 * float(1 - outcomes.flipped.sel(attack=name).mean()), 1e-9) for name in attacks}
+    result = {name: (100 * float(1 - outcomes.misclassified.sel(attack=name).mean()), 1e-9) for name in attacks}
     below = [str(radius) for radius in curve.eval_eps.values if Fraction(str(radius)) <= Fraction(audit.eps)]
-    result |= {f"curve at {one}": (100 * float(1 - curve.flipped.sel(eval_eps=one).mean()), 1e-9) for one in below}
-    results = masking.audited(outcomes, curve, audit.eps)
+    result |= {f"curve at {one}": (100 * float(1 - curve.misclassified.sel(eval_eps=one).mean()), 1e-9) for one in below}
+    results = masking.worst_case_outcomes(outcomes, curve, audit.eps)
     count = audit_report.network_counts(results)
     steps = class_explorer.radius_counts(outcomes, masking.curve_with_worst_case(curve, results, audit.eps))
     charted = metrics.overall(steps).isel(radius=int((steps.eps == audit.eps).argmax("radius")))
@@ -126,8 +126,8 @@ def accuracies(
     result |= {f"table, {name}": (100 - float(share.rstrip("%")), 0.05) for name, share in misclassified.items()}
     table = audit_report.class_table(audit_report.class_numbers(audit, count, steps), count)
     for column in (name for name in table if name.endswith(", % [95 %]")):
-        of_classes = table[column].str.partition(" ")[0].astype(float)
-        result[f"classes, {column}"] = float((of_classes * table["images"]).sum() / table["images"].sum()), 0.05
+        select_classes = table[column].str.partition(" ")[0].astype(float)
+        result[f"classes, {column}"] = float((select_classes * table["images"]).sum() / table["images"].sum()), 0.05
     gap, check = audit_report.attack_gap(audit, count), masking.black_box_check(outcomes, curve, audit.eps)
     result |= {f"gap {place}": (float(text), 0.05) for place, text in enumerate(re.findall(r"([\d.]+) %", gap))}
     first = audit_report.summary(audit, count, check).splitlines()[0]

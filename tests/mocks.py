@@ -43,8 +43,8 @@ def dataset(
             np.add.at(values["count"][place], (truth, predictions(list(chances.values())[place[2]])), 1)
     elif schema == "outcomes 1":
         coords["image"] = np.arange(len(truth))
-        values |= {"truth": truth, "answer": predictions(list(chances.values())[-1])}
-        values["flipped"] = values["truth"] != values["answer"]
+        values |= {"truth": truth, "prediction": predictions(list(chances.values())[-1])}
+        values["misclassified"] = values["truth"] != values["prediction"]
     elif schema == "features 2":
         coords = {"block": np.arange(5), "label": list(classes), "feature": np.arange(8)}
         values["images"] = np.full((5, size), per_class // 5)
@@ -54,15 +54,15 @@ def dataset(
     elif schema == "convergence 1":
         coords |= {"training": ["pgd-at", "trades"], "epochs": ["once", "twice"], "seed": [0, 1], "image": np.arange(len(truth))}
         drawn = [[[predictions(list(chances.values())[-1]) for _ in range(2)] for _ in range(2)] for _ in range(2)]
-        values |= {"truth": np.broadcast_to(truth, np.shape(drawn)), "answer": np.array(drawn)}
+        values |= {"truth": np.broadcast_to(truth, np.shape(drawn)), "prediction": np.array(drawn)}
         values["number"] = np.array([[epochs, 2 * epochs]] * 2)
     elif schema == "rebuilt 1":
         shown = np.flatnonzero(np.arange(len(truth)) % per_class < 4)
         coords |= {"image": np.arange(len(truth)), "shown": shown, "form": ["target", "start", "rebuilt"]}
-        values |= {"truth": truth, "original": truth, "answer": predictions(list(chances.values())[-1])}
+        values |= {"truth": truth, "original": truth, "prediction": predictions(list(chances.values())[-1])}
     else:
         coords |= {"image": np.arange(len(truth)), "form": ["clean", "attacked"]}
-        values |= {"truth": truth, "answer": np.stack([truth, predictions(list(chances.values())[-1])], 1)}
+        values |= {"truth": truth, "prediction": np.stack([truth, predictions(list(chances.values())[-1])], 1)}
     sizes = {dim: len(coord) for dim, coord in coords.items()} | {"channel": 1, "row": 8, "column": 8}  # type: ignore[arg-type]
     data = {}
     for name, (dims, kind, *_) in SCHEMAS[schema].items():
@@ -84,7 +84,7 @@ def folds(rates: xr.DataArray, images: int = 20, seeds: int = 2, seed: int = 0) 
     whole = np.where(here, truth, -1) + np.zeros_like(answer)
     dims = (*rates.dims[:-1], "seed", "image")
     coords = {name: rates[name].values for name in rates.dims[:-1]} | {"seed": np.arange(seeds), "image": np.arange(len(truth))}
-    data = {"truth": (dims, whole), "answer": (dims, answer), "flipped": (dims, answer != whole)}
+    data = {"truth": (dims, whole), "prediction": (dims, answer), "misclassified": (dims, answer != whole)}
     return xr.Dataset(data, coords | {"predicted": rates.label.values}, {"scale": "quick", "dataset": "digits"})
 
 
@@ -102,7 +102,7 @@ def feature_sums(values: np.ndarray, truth: np.ndarray, block: np.ndarray, class
 
 def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_class: int = 40) -> None:
     """Write results with random content as those of a recorded run."""
-    folder, names = store.recorded(spec), class_names(spec.dataset)
+    folder, names = store.recorded_folder(spec), class_names(spec.dataset)
     attrs = {"spec": spec.json(), "id": spec.id, "device": "a CPU", "commit": "abc"}
     history = dataset(classes=names, per_class=per_class).assign_attrs(attrs)
     history["averaged"] = ("epoch", np.ones(history.sizes["epoch"], dtype=bool))
@@ -114,7 +114,7 @@ def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_clas
         images = dataset(store.REBUILT, names, per_class=per_class).assign_attrs(attrs)
         results.save(images, store.REBUILT, folder / store.Key(spec, store.REBUILT).name)
     for evaluation in evaluations:
-        resolved = evaluation.resolved_for(spec)
+        resolved = evaluation.resolve_for(spec)
         chances = {resolved.attack: accuracy if resolved.attack != "clean" else 0.9}
         data = dataset("outcomes 1", names, chances, per_class, seed=spec.seed + len(spec.defence))
         kept = [name in (spec.classes or names) for name in names]

@@ -14,11 +14,11 @@ FILE = checkout() / "book" / "_static" / "classes.svg"
 def svg() -> str:
     """Return the chart of the home page at scale laptop as SVG."""
     style.setup()
-    request = runs.available(registry.request(home.SECTION, "laptop"))
-    count = pooling.pooled(runs.outcomes(request.specs, request.evaluations[-1:])).isel(attack=0, drop=True)
+    request = runs.keep_recorded(registry.request(home.SECTION, "laptop"))
+    count = pooling.pool(runs.outcomes(request.specs, request.evaluations[-1:])).isel(attack=0, drop=True)
     rates = metrics.accuracy(count)
     theirs = home.printed_rates(rates)
-    chart = explorers.class_ranking(rates, intervals.wilson(count), home.compared(rates, theirs), theirs)
+    chart = explorers.class_ranking(rates, intervals.wilson(count), home.compared_defences(rates, theirs), theirs)
     return str(vl_convert.vegalite_to_svg(chart.properties(background="white").to_json()))
 
 

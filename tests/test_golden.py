@@ -85,7 +85,7 @@ def regenerated(ids: dict[str, Any]) -> dict[str, Any]:
         pair for scale in scales.SCALES for name in registry.SECTIONS for pair in registry.request(name, scale).pairs
     ):
         specs.setdefault(spec.id, spec.canonical())
-        for evaluation in (one for each in given for one in (each, each.resolved_for(spec))):
+        for evaluation in (one for each in given for one in (each, each.resolve_for(spec))):
             evaluations.setdefault(evaluation.id, evaluation.canonical())
     return {"specs": specs, "evaluations": evaluations, "requested": requested(), "recipes": recipes()}
 
@@ -117,14 +117,17 @@ def trained(defence: str) -> Spec:
 def test_an_archive_of_an_earlier_version_imports_and_nothing_is_computed_again(data):
     new, same = archive.unpack(ARCHIVE)
     assert (len(new), same) == (2, [])
-    assert [folder.name for folder in store.stored()] == [f"pgd-at-{trained('pgd-at').id}", f"standard-{trained('standard').id}"]
+    assert [folder.name for folder in store.stored_runs()] == [
+        f"pgd-at-{trained('pgd-at').id}",
+        f"standard-{trained('standard').id}",
+    ]
     specs, evaluations = [trained("standard"), trained("pgd-at")], (Evaluation(), Evaluation(attack="pgd-20"))
     assert plan.missing([(spec, evaluations) for spec in specs]) == {}
     outcomes = runs.outcomes(specs, evaluations)
-    assert set(outcomes.data_vars) == {"truth", "answer", "flipped", "logits", "distance"}
+    assert set(outcomes.data_vars) == {"truth", "prediction", "misclassified", "logits", "distance"}
     correct = metrics.correct(aggregate.counts(outcomes)).sum("label").squeeze("seed")
     assert correct.transpose("defence", "attack").values.tolist() == [[335, 1], [276, 72]]
-    assert set(store.Key(specs[0], store.OUTCOMES, evaluations[0].resolved_for(specs[0])).read().attrs) == ATTRIBUTES
+    assert set(store.Key(specs[0], store.OUTCOMES, evaluations[0].resolve_for(specs[0])).read().attrs) == ATTRIBUTES
     assert set(runs.history(specs).dims) == {"defence", "seed", "epoch", "split", "attack", "label", "predicted"}
 
 

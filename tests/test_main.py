@@ -107,7 +107,7 @@ def test_unknown_names_without_a_neighbour_only_list_what_there_is():
 
 
 def test_what_is_packed_is_imported_once(trained, data, tmp_path, monkeypatch, capsys):
-    path = archive.pack([(trained, [Evaluation(attack="pgd-10", options={"steps": 2}).resolved_for(trained)])], tmp_path)
+    path = archive.pack([(trained, [Evaluation(attack="pgd-10", options={"steps": 2}).resolve_for(trained)])], tmp_path)
     shutil.rmtree(data / "runs")
     assert command(monkeypatch, "import", str(path)) == 0
     assert "1 runs imported, 0 there already" in capsys.readouterr().out

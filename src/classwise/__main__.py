@@ -74,10 +74,10 @@ def run_sections(
         raise UserError("--dry-run estimates for this machine and for GPUs, not for a scheduler: leave --scheduler out")
     from classwise.runs.schedule import forecast, plan, pool
 
-    wanted = {name: plan.of_section(registry.SECTIONS[name], request) for name, request in requests.items()}
+    wanted = {name: plan.section_keys(registry.SECTIONS[name], request) for name, request in requests.items()}
     if dry_run:
         return forecast.forecast(wanted, Console(width=None if sys.stdout.isatty() else 160), workers=workers)
-    computed = pool.ensure_runs(plan.merged(wanted.values()), workers=workers, scheduler=scheduler, repair=True, console=console)
+    computed = pool.ensure_runs(plan.merge(wanted.values()), workers=workers, scheduler=scheduler, repair=True, console=console)
     return console.print(f"{computed} runs computed" if computed else "everything is there")
 
 
@@ -157,7 +157,7 @@ def render_notebook(
     if request is not None:
         from classwise.runs.schedule import plan  # torch
 
-        build.ensure_runs(plan.of_section(registry.SECTIONS[name], request), str(given.get("scale", "quick")), console)
+        build.ensure_runs(plan.section_keys(registry.SECTIONS[name], request), str(given.get("scale", "quick")), console)
     target = paths.build_folder() / "notebooks" / f"{name}{notebooks.suffix(source, given)}.ipynb"
     console.print(f"executing {name}")
     build.execute(name, target, given, paths.build_folder() / "failed" / f"{name}.ipynb")
@@ -231,11 +231,11 @@ def audit_network(
     given |= {"normalise": normalise, "seed": seed, "batch": batch, "skip_bad": skip_bad, "classes": critical}
     given |= {"home": str(Path.cwd()), "out": str(place) if place else None}
     audit = runs.audit(weights, dataset=dataset, **given)
-    other = None if against is None else audits.counterpart(audit, against, dataset=dataset, **given)
-    audits.carry_out(audit, console)
+    other = None if against is None else audits.audit_against(audit, against, dataset=dataset, **given)
+    audits.run_audit(audit, console)
     if other:
         console.print(f"the other network: {other.weights}", markup=False, soft_wrap=True)
-        audits.carry_out(other, console)
+        audits.run_audit(other, console)
     console.print("writing the report")
     given |= {"weights": audit.weights, "dataset": images.absolute(dataset), "against": other and other.weights}
     page, numbers = write_report(audit, other, given, fail_below)
@@ -276,7 +276,7 @@ def record_runs(
 
     if dry_run:
         return recorder.forecast(items, console)
-    check(recorder.with_images(items, lambda line: None), path)
+    check(recorder.drop_without_images(items, lambda line: None), path)
     if idle:
         processes.lowest_priority()
     failed = recorder.record(

@@ -69,7 +69,7 @@ def test_an_attack_stays_in_the_ball_repeats_and_leaves_the_model_as_it_was(vict
         assert name == "n-fgsm"
         assert not ball.contains(attacked, x).all()
         with pytest.raises(UserError, match="'n-fgsm' leaves the ball, so that it may only train"):
-            attacks.evaluator(name)
+            attacks.build_for_evaluation(name)
     else:
         assert ball.contains(attacked, x).all()
         assert torch.equal(attack(model, x, y, replace(ball, radius=0.0), seeded()), x)

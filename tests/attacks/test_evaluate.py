@@ -56,8 +56,8 @@ def test_an_attack_that_leaves_the_ball_has_failed_and_helps_nobody():
     test, _ = digits()
     wrong = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     found = found_by(wrong, test, Escape(), batch=50)
-    assert torch.equal(found.answer, logits_of(wrong, test).argmax(1))
-    assert torch.equal(found.flipped, found.answer != found.truth)
+    assert torch.equal(found.prediction, logits_of(wrong, test).argmax(1))
+    assert torch.equal(found.misclassified, found.prediction != found.truth)
     assert torch.allclose(found.distance[::2], torch.tensor(0.2), atol=1e-6)
     assert sanity.sanity_checks(wrong, test, Escape(), found)["outside"] == 30
     with pytest.raises(UserError, match="not finite"):
@@ -72,9 +72,9 @@ def test_rows_are_in_the_order_of_the_images_and_the_mode_is_restored():
     assert torch.equal(found.index, test.index)
     assert torch.equal(found.truth, test.labels)
     assert torch.allclose(found.logits, logits_of(model, test), atol=1e-5)
-    assert torch.equal(found.answer, found.logits.argmax(1))
-    count = evaluate.confusion_counts(found.truth, found.answer, 10)
-    pairs = list(zip(found.truth.tolist(), found.answer.tolist(), strict=True))
+    assert torch.equal(found.prediction, found.logits.argmax(1))
+    count = evaluate.confusion_counts(found.truth, found.prediction, 10)
+    pairs = list(zip(found.truth.tolist(), found.prediction.tolist(), strict=True))
     assert [[pairs.count((label, other)) for other in range(10)] for label in range(10)] == count.tolist()
 
 
@@ -118,27 +118,27 @@ class Twin(nn.Module):
 
 def test_the_verdict_is_the_models_and_what_the_search_got_wrong_is_searched_again(monkeypatch):
     test, model = digits()
-    test = replace(test, labels=found_by(model, test, "clean").answer)
+    test = replace(test, labels=found_by(model, test, "clean").prediction)
     x, y = test.batch(slice(None))
     dark = x.mean((1, 2, 3)) < 0.3
     assert 0 < dark.sum() < len(x)
-    monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: Twin(source))
+    monkeypatch.setattr(evaluate, "fuse_for_search", lambda source, x, precision: Twin(source))
     attack = attacks.PGD(steps=20, success="any", start="none")
     found = found_by(model, test, attack)
     alone = attack(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = model(alone).argmax(1) != y
-    assert torch.equal(found.flipped[dark], expected[dark])
+    assert torch.equal(found.misclassified[dark], expected[dark])
     assert expected[dark].any()
     # Under "last" the final iterate is final: the search is not repeated.
     last = evaluate.evaluate(model, test, attacks.PGD(steps=1, start="none", step=1e-6), Linf(0.1))
-    assert not last.flipped.any()
+    assert not last.misclassified.any()
 
 
 def test_precision_is_for_sign_steps_in_linf_only(monkeypatch):
     test, model = digits(20)
     asked = []
-    monkeypatch.setattr(evaluate, "fused_for_search", lambda source, x, precision: asked.append(precision) or source)
+    monkeypatch.setattr(evaluate, "fuse_for_search", lambda source, x, precision: asked.append(precision) or source)
     for name, ball in (("clean", Linf(0.1)), ("pgd-10", Linf(0.1)), ("temperature-pgd-20", Linf(0.1)), ("pgd-10", L2(0.5))):
         found_by(model, test, name, ball, precision="bfloat16")
     assert asked == ["bfloat16", "float32", "float32"]
@@ -179,16 +179,16 @@ def test_what_should_not_be_believed_is_told(kind):
     assert 0 <= told["darkest"] < told["brightest"] <= 1
     assert (told["outside"], told["probabilities"], told["asked"]) == (0, False, 60)
     if kind != "randomised":
-        assert told["right"] == (~found_by(model, test, "clean").flipped).sum()
+        assert told["right"] == (~found_by(model, test, "clean").misclassified).sum()
 
 
 def test_what_members_broke_is_counted_and_of_a_transfer_the_judge_is_doubted():
     test, model = digits()
     attack = attacks.AutoAttack(steps=5, queries=20)
-    found, clean = found_by(model, test, attack), found_by(model, test, "clean").flipped
+    found, clean = found_by(model, test, attack), found_by(model, test, "clean").misclassified
     told = sanity.sanity_checks(model, test, attack, found)
     assert list(told["broken_by"]) == ["apgd-ce", "apgd-t", "fab-t", "square"]
-    assert sum(told["broken_by"].values()) == (found.flipped & ~clean).sum()
+    assert sum(told["broken_by"].values()) == (found.misclassified & ~clean).sum()
     judge = Doubtful(model, "randomised")
     found = found_by(judge, test, "pgd-10", source_model=model)
     assert sanity.sanity_checks(judge, test, attacks.ATTACKS["pgd-10"], found, model)["randomised"] > 0.1
@@ -215,7 +215,7 @@ def test_an_attack_that_finds_nothing_has_no_distance():
     test, model = digits()
     attack = attacks.FAB(steps=1, targets=1, overshoot=0.0, bias=0.0)
     found = found_by(model, test, attack)
-    clean = found_by(model, test, "clean").flipped
+    clean = found_by(model, test, "clean").misclassified
     assert found.distance[~clean].isinf().all()
     assert (found.distance[clean] == 0).all()
     told = sanity.sanity_checks(model, test, attack, found)

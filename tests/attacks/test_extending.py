@@ -40,8 +40,8 @@ class Guess(Attack):
 
 def test_a_new_attack_is_one_line_in_the_table(data, small, monkeypatch):
     monkeypatch.setitem(ATTACKS, "guess", Guess())
-    guess = Evaluation(attack="guess", options={"queries": 10}, per_class=5).resolved_for(small)
-    gradients = Evaluation(attack="pgd-10", options={"steps": 1}, per_class=5).resolved_for(small)
+    guess = Evaluation(attack="guess", options={"queries": 10}, per_class=5).resolve_for(small)
+    gradients = Evaluation(attack="pgd-10", options={"steps": 1}, per_class=5).resolve_for(small)
     train.train(small)
     for evaluation in (guess, gradients):
         evaluate.evaluate_run(small, evaluation)
@@ -49,7 +49,7 @@ def test_a_new_attack_is_one_line_in_the_table(data, small, monkeypatch):
     assert black.sizes["image"] == 50
     assert flops.evaluation(small, guess).operations > 0
     assert 0 < black.queries.max() <= 10
-    broken, unbroken = (data.assign(flipped=("image", np.full(50, kind))) for data, kind in ((black, True), (white, False)))
+    broken, unbroken = (data.assign(misclassified=("image", np.full(50, kind))) for data, kind in ((black, True), (white, False)))
     assert sanity.black_box_ahead([("guess", broken), ("pgd-10", unbroken)]) == ["guess"]
     assert plan.traced_evaluations([guess, gradients]) == (gradients,)
 

@@ -12,7 +12,7 @@ from torch import nn
 from classwise.attacks import ATTACKS, CW, PGD, NAttack
 from classwise.attacks.autoattack import APGD, FAB, AutoAttack, Strong, onto_plane, windows
 from classwise.attacks.balls import L2, Linf
-from classwise.attacks.losses import dlr, dlr_towards, margin_loss
+from classwise.attacks.losses import dlr, margin_loss, targeted_dlr
 from classwise.attacks.relaxation import CR, ConstraintRelaxation
 from classwise.attacks.square import Square
 from classwise.core.errors import UserError
@@ -119,7 +119,7 @@ def test_losses_are_their_formulas():
     with pytest.raises(UserError, match="needs labels"):
         margin_loss(logits, logits.softmax(1))
     assert dlr(logits, y).item() == pytest.approx(-(4 - 3) / (4 - 1))
-    assert dlr_towards(torch.tensor([3]))(logits, y).item() == pytest.approx((-2 - 4) / (4 - (1 + 0) / 2))
+    assert targeted_dlr(torch.tensor([3]))(logits, y).item() == pytest.approx((-2 - 4) / (4 - (1 + 0) / 2))
     assert dlr(10 * logits, y).item() == pytest.approx(dlr(logits, y).item())
 
 

@@ -154,7 +154,7 @@ def test_the_finding_of_a_page_is_short_and_says_whether_its_effect_is_clear(boo
         ids = [
             word for word in re.findall(r"[\w-]+", finding) if "-" in word or word in ("trades", "mart", "cr", "strong", "dafa")
         ]
-        assert [markup.printed(word) for word in ids] == ids, finding
+        assert [markup.paper_name(word) for word in ids] == ids, finding
 
 
 def all_drawn(page: Page, name: str) -> None:
@@ -325,7 +325,7 @@ def test_the_pair_of_digits_is_by_the_runs_of_the_book_as_vulnerable_as_any(book
 
 
 def test_the_pair_of_photographs_is_the_one_that_the_rule_names_on_the_recorded_runs():
-    recorded = runs.available(registry.request("tian2021/6-1-training-adjustment", "laptop")).parts["choosing"]
+    recorded = runs.keep_recorded(registry.request("tian2021/6-1-training-adjustment", "laptop")).parts["choosing"]
     assert {spec.seed for spec in recorded.specs} >= {0, 1, 2}
     assert selection.pair_of(runs.history(recorded.specs).isel(defence=0), "cifar10") == selection.VULNERABLE_PAIRS["cifar10"]
 
@@ -471,8 +471,8 @@ def test_what_is_wider_than_a_phone_says_so_and_scrolls_by_keyboard(shown):
 @looked_at([HOME], DESKTOP)
 def test_the_home_page_shows_the_defence_that_is_chosen_beside_the_paper(shown):
     scale = runs.shown_scales(home.SECTION, "quick")[0]
-    request = runs.available(registry.request(home.SECTION, scale))
-    rates = metrics.accuracy(pooling.pooled(runs.outcomes(request.specs, request.evaluations[-1:]))).isel(attack=0)
+    request = runs.keep_recorded(registry.request(home.SECTION, scale))
+    rates = metrics.accuracy(pooling.pool(runs.outcomes(request.specs, request.evaluations[-1:]))).isel(attack=0)
     theirs, chart = home.printed_rates(rates), browser.holding(shown.page, "ranking_defence")
     for defence in theirs.defence.values[::-1].tolist():
         browser.choose(chart, ranking_defence=defence)

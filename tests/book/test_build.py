@@ -89,13 +89,15 @@ def test_a_book_is_packed_once_no_build_is_at_work_and_without_one_a_sentence_sa
 
 @pytest.mark.parametrize(("opening", "shown"), [({"matched", "laptop"}, "matched"), ({"laptop"}, "laptop"), (set(), "laptop")])
 def test_a_page_shows_the_first_recorded_scale_at_which_it_begins(monkeypatch, opening, shown):
-    """The last one, if none does, which `merging.merge` marks."""
+    """The last one, if none does, which `scale_switch.merge` marks."""
     name, executed, merged = "tian2021/4-1-class-bias", [], []
     monkeypatch.setattr(build, "execute", lambda *given: None)
     monkeypatch.setattr(build.runs, "shown_scales", lambda section, scale: ["matched", "laptop", "quick"])
     monkeypatch.setattr(build, "_is_complete", lambda section, scale: False)
     monkeypatch.setattr(build.notebooks, "execute", lambda source, out, given, *rest, **more: executed.append(given["scale"]))
-    monkeypatch.setattr(build.merging, "opens", lambda out: executed[-1] in opening)
-    monkeypatch.setattr(build.merging, "merge", lambda recorded, target, both, *rest, **more: merged.append((executed[-1], both)))
+    monkeypatch.setattr(build.scale_switch, "opens_with_chart", lambda out: executed[-1] in opening)
+    monkeypatch.setattr(
+        build.scale_switch, "merge", lambda recorded, target, both, *rest, **more: merged.append((executed[-1], both))
+    )
     build._execute(name, "quick")
     assert merged == [(shown, (shown, "quick"))]

@@ -28,7 +28,7 @@ def folder(data, small, tmp_path, monkeypatch):
     load.outcomes(request, workers=1)
     artifacts.examples(small, ATTACK)
     monkeypatch.setattr(files, "registry", SimpleNamespace(SECTIONS=("only",), request=lambda section, scale: request))
-    monkeypatch.setattr(files, "also_read", lambda scale: [])
+    monkeypatch.setattr(files, "recorded_scales", lambda scale: [])
     results.save(mocks.dataset("convergence 1"), CONVERGENCE, convergence_file("quick"))
     assert files.write_files("quick", tmp_path / "files")
     return tmp_path / "files"
@@ -85,10 +85,10 @@ def test_outcomes_have_a_row_for_each_image_and_evaluation(folder, small):
     rows = table(folder, "outcomes.parquet")
     for evaluation in (Evaluation(), ATTACK):
         stored = store.Key(small, store.OUTCOMES, evaluation).read()
-        some = rows[rows.evaluation == evaluation.resolved_for(small).id]
+        some = rows[rows.evaluation == evaluation.resolve_for(small).id]
         assert some.image.tolist() == stored.image.values.tolist()
         assert some.label.tolist() == stored.predicted.values[stored.truth.values].tolist()
-        assert some.prediction.tolist() == stored.predicted.values[stored.answer.values].tolist()
+        assert some.prediction.tolist() == stored.predicted.values[stored.prediction.values].tolist()
         assert (some.correct == (some.label.astype(str) == some.prediction.astype(str))).all()
         assert some.queries.isna().all() == (evaluation.attack == "clean")
     attacked = rows[rows.attack == "square"]

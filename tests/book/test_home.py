@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from classwise import runs
 from classwise.book import notebooks
 from classwise.charts.style import VERDICT_COLOURS
-from classwise.core.markup import counted
+from classwise.core.markup import plural
 from classwise.core.paths import checkout
 from classwise.papers import home, ledger, registry, reports
 from classwise.papers.claims import VERDICTS, Verdict
@@ -32,7 +32,7 @@ def judged():
 
 def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail(judged):
     first, second, *_ = registry.PAPERS["tian2021"].claims
-    text = reports.reproduced("tian2021", judged).replace("&amp;", "&")
+    text = reports.reproduction_summary("tian2021", judged).replace("&amp;", "&")
     assert 'href="claims.html?paper=tian2021&scale=quick&verdict=holds"' in text
     assert text.index("CIFAR-10") < text.index("digits")
     failed = reports.not_reproduced("tian2021", judged)
@@ -70,7 +70,7 @@ def test_the_table_of_agreement_pairs_the_verdicts_of_each_claim(judged):
     both = reports.agreement(judged, "matched", "quick")
     assert "Of 2 claims decided on both, 2 have the same verdict. Cohen's kappa is 1.00" in both
     assert "(p = 1.000 by Fisher's exact test): verdicts on digits tell next to nothing" in both
-    assert [one.verdict for one in reports.of_paper("tian2021", judged)["laptop"]] == ["fails"]
+    assert [one.verdict for one in reports.decisive_verdicts("tian2021", judged)["laptop"]] == ["fails"]
 
 
 def test_classes_are_compared_with_those_that_the_paper_prints():
@@ -81,7 +81,7 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     data = xr.Dataset(
         {
             "truth": (("defence", "seed", "image"), truth[None, None]),
-            "answer": (("defence", "seed", "image"), answer[None, None]),
+            "prediction": (("defence", "seed", "image"), answer[None, None]),
         },
         {"defence": ["pgd-at"], "seed": [0], "predicted": theirs.label.values},
     )
@@ -92,7 +92,7 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     low, value, high = (float(alike.sel(quantity="level", bound=bound)) for bound in ("low", "value", "high"))
     assert low < -10 < high
     assert value == pytest.approx(-10, abs=2)
-    rates = metrics.accuracy(pooling.pooled(data))
+    rates = metrics.accuracy(pooling.pool(data))
     assert home.printed_rates(rates).equals(theirs)
     assert home.printed_rates(rates.assign_coords(label=list("0123456789"))) is None
     assert home.printed_rates(rates.assign_coords(defence=["standard"])) is None
@@ -101,9 +101,9 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     assert home.finding(data, None, "digits").startswith("**On digits, under PGD-20, PGD-AT classifies class automobile ")
     both = xr.concat([data, data], pd.Index(["clean", home.ATTACK], name="attack"))
     table = home.overall(both, alike.expand_dims("defence"))
-    assert table["PGD-20, %"].sel(bound="value").item() == pytest.approx(metrics.overall(pooling.pooled(data)).item())
+    assert table["PGD-20, %"].sel(bound="value").item() == pytest.approx(metrics.overall(pooling.pool(data)).item())
     assert len(home.overall(both, None)) == 2
-    assert home.compared(rates.assign_coords(defence=["standard"]), None) == ["standard"]
+    assert home.compared_defences(rates.assign_coords(defence=["standard"]), None) == ["standard"]
 
 
 def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are_missing():
@@ -113,25 +113,25 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
     verdicts = [Verdict(claims[name], "not tested", scale, dataset) for name, scale, dataset in untested]
     verdicts.append(Verdict(claims["gap"], "not tested", "laptop", "cifar10", unreachable=True))
     verdicts.append(Verdict(claims["gap"], "open", "quick", "digits", effect=1.0, low=0.0, high=2.0))
-    assert reports.untested(verdicts) == (
+    assert reports.untested_reasons(verdicts) == (
         "*Not tested*: on CIFAR-10 at 8/255, 2 need runs that are not recorded yet, 1 cannot be measured at scale laptop, "
         "1 cannot be tested on its images; "
         "on digits, 1 cannot be tested on its images."
     )
-    assert "on CIFAR-10 at 8/255, 1 needs runs" in reports.untested(verdicts[:1])
-    assert "on digits, 2 cannot be tested" in reports.untested([verdicts[2], verdicts[2]])
-    assert reports.untested(verdicts[-1:]) == ""
+    assert "on CIFAR-10 at 8/255, 1 needs runs" in reports.untested_reasons(verdicts[:1])
+    assert "on digits, 2 cannot be tested" in reports.untested_reasons([verdicts[2], verdicts[2]])
+    assert reports.untested_reasons(verdicts[-1:]) == ""
 
 
 def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
-    outcomes = runs.outcomes(runs.available(registry.request("tian2021/4-1-class-bias", "laptop")))
-    both = metrics.accuracy(pooling.pooled(outcomes).sel(defence="pgd-at"))
+    outcomes = runs.outcomes(runs.keep_recorded(registry.request("tian2021/4-1-class-bias", "laptop")))
+    both = metrics.accuracy(pooling.pool(outcomes).sel(defence="pgd-at"))
     rates = both.sel(attack="pgd-20")
     best, worst = (str(rates.idxmax("label").item()), str(rates.idxmin("label").item()))
     most, least = (round(float(end)) for end in (rates.max(), rates.min()))
     clean = [round(float(both.sel(attack="clean", label=name))) for name in (best, worst)]
     text = " ".join((checkout() / "README.md").read_text(encoding="utf-8").split())
-    assert f"PGD, 13 epochs, {counted(outcomes.sizes['seed'], 'recorded run')})" in text
+    assert f"PGD, 13 epochs, {plural(outcomes.sizes['seed'], 'recorded run')})" in text
     assert f"classifies {most} % of the {best} images correctly and {least} % of the {worst} images" in text
     assert f"without an attack {clean[0]} % and {clean[1]} %" in text
 

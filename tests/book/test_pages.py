@@ -4,7 +4,7 @@ import altair as alt
 import nbformat
 import pandas as pd
 
-from classwise.book import merging, pages
+from classwise.book import pages, scale_switch
 from classwise.charts import style
 
 NAME = "tian2021/4-1-class-bias"
@@ -17,7 +17,7 @@ def cell(source, text, **metadata):
 def prepared(folder, *cells, **metadata):
     """Return the cells of the page that is made of executed cells."""
     nbformat.write(nbformat.v4.new_notebook(cells=list(cells), metadata=metadata), folder / "executed.ipynb")
-    pages.prepare(NAME, folder / "executed.ipynb", folder / "sub" / "page.ipynb", folder)
+    pages.to_sphinx(NAME, folder / "executed.ipynb", folder / "sub" / "page.ipynb", folder)
     return nbformat.read(folder / "sub" / "page.ipynb", as_version=4).cells
 
 
@@ -51,7 +51,7 @@ def test_the_data_of_a_figure_is_a_file_for_each_dataset(tmp_path):
     shown = (nbformat.v4.new_output("display_data", data=chart._repr_mimebundle_(None, None)) for chart in charts.values())
     cat, eight = ([output] for output in shown)
     chart = cell("chart", "", mystnb={"figure": {"name": "fig-one", "caption": "All."}})
-    chart.outputs = merging.both({"laptop": cat, "quick": eight})
+    chart.outputs = scale_switch.mark_scales({"laptop": cat, "quick": eight})
     files = prepared(tmp_path, chart)[0].metadata.figure.data
     folder = f"data/figures/{NAME}"
     assert files == {"CIFAR-10": f"{folder}/one-cifar10.csv", "digits": f"{folder}/one-digits.csv"}

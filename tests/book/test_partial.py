@@ -9,12 +9,12 @@ import nbformat
 import pytest
 
 from classwise import images
-from classwise.book import build, merging, notebooks
+from classwise.book import build, notebooks, scale_switch
 from classwise.book.notebooks import NotebookFailed
 from classwise.core.paths import checkout
 from classwise.papers import registry
 from classwise.papers.sections import CLEAN_AND_PGD
-from classwise.runs.recorded import recorded_part
+from classwise.runs.recorded import keep_stored
 
 SCALE, PER_CLASS = "laptop", 8
 
@@ -85,11 +85,11 @@ def cells_of(name, change=lambda source: source, scale=SCALE):
 def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name, which, scale):
     request = registry.request(name, scale)
     recorded(which(request))
-    part = recorded_part(request)
+    part = keep_stored(request)
     assert part.specs
     assert len(part.pairs) < len(request.pairs)
     cells = cells_of(name, scale=scale)
-    merging.check(cells, name, scale, complete=False)
+    scale_switch.check(cells, name, scale, complete=False)
     failed = {number: cell for number, cell in enumerate(cells) if cell.get("outputs")}
     # The cells that load the outcomes and show the main result are executed.
     assert all(number > 3 for number in failed), failed
@@ -116,7 +116,7 @@ def test_a_page_that_is_complete_has_no_failed_cell(recorded, name, scale):
     request = registry.request(name, scale)
     recorded(request.pairs)
     assert build._is_complete(name, scale)
-    merging.check(cells_of(name, scale=scale), name, scale, complete=True)
+    scale_switch.check(cells_of(name, scale=scale), name, scale, complete=True)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -126,4 +126,4 @@ def test_an_error_of_a_cell_is_raised_at_a_partial_recording(recorded, mistake):
     recorded(least(registry.request(name, SCALE)))
     cells = cells_of(name, lambda source: source.replace("dots.confused_pairs(", f"{mistake}\ndots.confused_pairs("))
     with pytest.raises(NotebookFailed, match=f"{name} failed at scale laptop in cell 14: AttributeError"):
-        merging.check(cells, name, SCALE, complete=False)
+        scale_switch.check(cells, name, SCALE, complete=False)

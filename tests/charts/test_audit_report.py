@@ -41,11 +41,11 @@ def radii(*rows):
 
 def test_the_summary_says_what_was_counted_the_critical_classes_first(audit):
     count = counted(CLEAN, ATTACKED, WORST)
-    first = findings.audited(audit, count, {})
+    first = findings.audit_finding(audit, count, {})
     assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly under the attacks of")
     assert "Without an attack it is 97 % (95 %: 89 to 99). Its weakest class is class 0: 25 %" in first
     assert first.endswith("No sanity check of the attacks gives a warning.")
-    named = {name: findings.audited(replace(audit, network=name), count, {}) for name in ("strong", "pgd-at-0123456789")}
+    named = {name: findings.audit_finding(replace(audit, network=name), count, {}) for name in ("strong", "pgd-at-0123456789")}
     assert [text.split(" ")[0] for text in named.values()] == ["**strong", "**PGD-AT"]
     lines = audit_report.summary(audit, count, CHECK, ["2", "2"]).splitlines()
     assert len(lines) == 6
@@ -61,7 +61,7 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first(audit):
     assert "20 images of each class (a sample" in audit_report.sample_note(audit, count)
     assert "± 22 points" in audit_report.sample_note(audit, count)
     with pytest.raises(ValueError, match="robust accuracy is above clean accuracy"):
-        findings.audited(audit, counted(WORST, ATTACKED, CLEAN), {})
+        findings.audit_finding(audit, counted(WORST, ATTACKED, CLEAN), {})
 
 
 def test_the_table_has_a_row_for_each_class_critical_and_weak_ones_first(audit):
@@ -91,7 +91,11 @@ def audited(*of_attacks):
     right = np.array([[True] * 8, *of_attacks])
     answer = np.where(right, truth, 1 - truth)
     where = ("attack", "image")
-    data = {"truth": (where, np.broadcast_to(truth, right.shape)), "answer": (where, answer), "flipped": (where, ~right)}
+    data = {
+        "truth": (where, np.broadcast_to(truth, right.shape)),
+        "prediction": (where, answer),
+        "misclassified": (where, ~right),
+    }
     return xr.Dataset(data, {"attack": ["clean", masking.WORST], "predicted": ["a", "b"], "image": np.arange(8)})
 
 
@@ -116,7 +120,7 @@ def rows_of(text):
 def test_two_networks_are_compared_image_by_image():
     first = audited([True, False, True, True, True, True, True, True])
     second = audited([True, True, False, False, True, True, True, True])
-    text = audit_report.compared(audit_report.matched(first, second), ("one", "two"))
+    text = audit_report.comparison(audit_report.match_networks(first, second), ("one", "two"))
     rows = rows_of(text)
     assert rows["a"] == ["75.0", "50.0", "25.0 [-47.3, 80.6]", "2", "1"]
     assert rows["all images"][3:] == ["2", "1"]
@@ -124,14 +128,14 @@ def test_two_networks_are_compared_image_by_image():
     assert text.startswith("**one less two**, image by image, in the worst case: 12.5 [")
     assert "The worst class: that of one a (75.0 %) and that of two a (50.0 %)." in text
     assert "corrected for their number: none." in text
-    alike = audit_report.compared(audit_report.matched(first, first), ("one", "one"))
+    alike = audit_report.comparison(audit_report.match_networks(first, first), ("one", "one"))
     assert rows_of(alike)[""][:2] == ["one (first), %", "one (second), %"]
     # One comparison over all images, and one for each of two classes.
     whole, half = audited([True] * 8), audited([True, True, False, False] * 2)
-    assert audit_report.matched(whole, half).apart.values.tolist() == [True, False, False]
+    assert audit_report.match_networks(whole, half).apart.values.tolist() == [True, False, False]
     for other in (second.assign_coords(image=second.image + 1), second.assign_attrs(eps="0.3")):
         with pytest.raises(UserError, match="the two audits are of other images or attacks"):
-            audit_report.matched(first, other)
+            audit_report.match_networks(first, other)
 
 
 def test_classes_that_differ_are_named_the_largest_difference_first():
@@ -143,7 +147,7 @@ def test_classes_that_differ_are_named_the_largest_difference_first():
     pairs = pairs.assign_coords(bound=["low", "value", "high"]).assign(only_first=("label", np.arange(31)))
     pairs["first"][1] = pairs["difference"][:, 1] = np.nan  # a class without images
     pairs = pairs.assign(only_second=pairs.only_first, apart=abs(pairs.difference.sel(bound="value", drop=True)) > 20)
-    text = audit_report.compared(pairs, ("one", "two"))
+    text = audit_report.comparison(pairs, ("one", "two"))
     assert "their number: class 29 40.0 [31.0, 49.0], class 1 -37.2 [-46.2, -28.2], class 28" in text
     assert text.split("</details>")[0].count(" and 10 more.\n\n<details>") == 1
     assert rows_of(text)["class 0"][0] == rows_of(text)["class 0"][2] == "unknown"
@@ -159,7 +163,7 @@ def test_no_class_is_called_weak_where_all_do_alike(audit):
 
 def test_names_are_escaped(audit):
     audit, count = replace(audit, network=NAME, dataset=NAME), counted(CLEAN, ATTACKED, WORST, names=[NAME, "b", "c"])
-    first = findings.audited(audit, count, {"hidden gradients": f"{NAME} hides them"})
+    first = findings.audit_finding(audit, count, {"hidden gradients": f"{NAME} hides them"})
     assert f"**{ESCAPED} classifies" in first
     assert f"images of {ESCAPED} correctly" in first
     assert f"Its weakest class is class {ESCAPED}: 25 %" in first
@@ -176,7 +180,7 @@ def test_names_are_escaped(audit):
     at_radii = count.rename(attack="radius").assign_coords(radius=[0.0, 1.0, 2.0])
     table = audit_report.class_table(audit_report.class_numbers(audit, count, at_radii), count)
     assert NAME in table.index
-    assert "<b>" not in tables.folded("All classes", table)
+    assert "<b>" not in tables.fold("All classes", table)
 
 
 def test_the_correlation_has_its_p_value():
@@ -190,9 +194,9 @@ def test_the_correlation_has_its_p_value():
 
 
 def test_classes_that_are_equally_weak_are_counted(audit):
-    first = findings.audited(audit, counted(CLEAN, [[5, 10, 5], [20, 0, 0], [20, 0, 0]]), {})
+    first = findings.audit_finding(audit, counted(CLEAN, [[5, 10, 5], [20, 0, 0], [20, 0, 0]]), {})
     assert "Its weakest 2 classes: 0 %." in first
-    first = findings.audited(audit, counted(CLEAN, np.full((3, 3), 5) * (1 - np.eye(3))), {"hidden gradients": "numbers"})
+    first = findings.audit_finding(audit, counted(CLEAN, np.full((3, 3), 5) * (1 - np.eye(3))), {"hidden gradients": "numbers"})
     assert "weakest" not in first
     assert "\n\n**Warning: hidden gradients. Numbers.**\n\n" in first
 

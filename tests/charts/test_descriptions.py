@@ -137,18 +137,18 @@ CHARTS = {
         lambda: heatmaps.change_heatmap(rates(step=["a", "b"]), "step"),
         ["2.4 points (class 9, b) to 97.3 points"],
     ),
-    "class_explorer.over_epochs": (lambda: class_explorer.over_epochs(history(), live=False), ["0 % (class 4) to"]),
-    "class_explorer.over_radii": (
-        lambda: class_explorer.over_radii(RADIUS, ["8", "0"], "0.1", live=False),
+    "class_explorer.epoch_explorer": (lambda: class_explorer.epoch_explorer(history(), live=False), ["0 % (class 4) to"]),
+    "class_explorer.radius_explorer": (
+        lambda: class_explorer.radius_explorer(RADIUS, ["8", "0"], "0.1", live=False),
         ["10 % (class 8) to 64 % (class 0)"],
     ),
     "class_explorer.radius_curves": (lambda: class_explorer.radius_curves(RADIUS, LABELS), ["10 % (class 8) to 64 %"]),
-    "charts.over_settings": (
-        lambda: charts.over_settings(counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False),
+    "charts.setting_explorer": (
+        lambda: charts.setting_explorer(counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False),
         ["10 % (class 8", "64 %"],
     ),
-    "class_explorer.by_category": (
-        lambda: class_explorer.by_category(
+    "class_explorer.category_explorer": (
+        lambda: class_explorer.category_explorer(
             counts(images_are=["clean", "attacked"], setting=["VGG16", "Adam"]),
             style.Category("setting", ["VGG16", "Adam"], "setting"),
             "Adam",

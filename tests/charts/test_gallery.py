@@ -58,7 +58,7 @@ def attacking(evaluation, images=10):
             called.append((label, count, eps)) or mocks.dataset("examples 1", per_class=1).isel(image=slice(min(count, images)))
         )
 
-    return gallery.attacked_now(attacker, SPECS, evaluation), asked, called
+    return gallery.attack_live(attacker, SPECS, evaluation), asked, called
 
 
 def said(chart):

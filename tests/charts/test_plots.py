@@ -29,7 +29,7 @@ CHARTS = {
     "cells": lambda: plots.cells(
         VALUES, "label", "defence", "gap, points", "Gaps", {"text": "value", "digits": ".0f"}, panel="attack"
     ),
-    "in_a_row": lambda: plots.in_a_row(
+    "in_a_row": lambda: plots.arrange_in_row(
         *(plots.dots(ONE, "label", "gap, points", "Gaps", colour="defence", width=200) for _ in range(2)), title="Twice"
     ),
 }

@@ -105,7 +105,7 @@ def test_classes_and_defences_have_one_colour_on_all_pages_others_are_grey_and_m
 
 
 def test_readers_see_words():
-    assert style.titled("cv_unbiased") == "unbiased CV, points squared"
+    assert style.display_name("cv_unbiased") == "unbiased CV, points squared"
     tips = [tip.to_dict() for tip in style.tooltip("images_are", "defence", value="accuracy, %", low="|.2f")]
     assert [tip["title"] for tip in tips] == ["images", "defence", "accuracy, %", "95 % interval, from"]
     assert [tip.get("format") for tip in tips] == [None, None, ".1f", ".2f"]

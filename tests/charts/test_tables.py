@@ -28,11 +28,11 @@ def test_final_settings_are_a_row_for_each_defence(history):
 
 
 def test_a_folded_table_opens_by_its_escaped_title():
-    text = tables.folded("All classes", pd.DataFrame({"a": [1]}))
+    text = tables.fold("All classes", pd.DataFrame({"a": [1]}))
     assert text.startswith("<details>\n<summary>All classes</summary>\n\n<table")
     assert text.endswith("</table>\n\n</details>")
-    assert tables.folded("x", "| a |\n|---|") == "<details>\n<summary>x</summary>\n\n| a |\n|---|\n\n</details>"
-    assert "<summary>&#60;b&#62;&#124;&#42;x&#95;</summary>" in tables.folded("<b>|*x_", "")
+    assert tables.fold("x", "| a |\n|---|") == "<details>\n<summary>x</summary>\n\n| a |\n|---|\n\n</details>"
+    assert "<summary>&#60;b&#62;&#124;&#42;x&#95;</summary>" in tables.fold("<b>|*x_", "")
 
 
 def test_the_settings_in_which_trainings_differ():

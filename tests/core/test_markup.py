@@ -5,22 +5,22 @@ from html import unescape
 import pytest
 from nbconvert.filters import markdown2html
 
-from classwise.core.markup import decimal, escaped
+from classwise.core.markup import decimal, escape
 
 NAMES = ["<b>|*x_", "[a](b)", "a`b`", "&lt;", "$x$", "~~x~~", "\\|", '" onclick="', "plain-name 8"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_escaped_name_is_shown_as_it_is(name):
-    assert unescape(escaped(name)) == name
-    assert unescape(markdown2html(f"**{escaped(name)}**")) == f"<p><strong>{name}</strong></p>\n"
-    table = markdown2html(f"| a | b |\n|---|---|\n| {escaped(name)} | c |")
+    assert unescape(escape(name)) == name
+    assert unescape(markdown2html(f"**{escape(name)}**")) == f"<p><strong>{name}</strong></p>\n"
+    table = markdown2html(f"| a | b |\n|---|---|\n| {escape(name)} | c |")
     assert table.count("<td>") == 2
     assert f"<td>{name}</td>" in unescape(table)
 
 
 def test_usual_names_are_unchanged():
-    assert escaped("resnet-18 (wide), 95 %") == "resnet-18 (wide), 95 %"
+    assert escape("resnet-18 (wide), 95 %") == "resnet-18 (wide), 95 %"
 
 
 @pytest.mark.parametrize(

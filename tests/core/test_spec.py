@@ -19,7 +19,7 @@ def test_ids_are_kept():
     """A new id orphans every stored run: raise TRAINING_VERSION for changed mathematics, add fields with a default otherwise."""
     assert spec().id == "568a943fc7"
     assert spec(defence="trades", options={"beta": 2.0}, eps="8/255", seed=3).id == "deafca85d6"
-    assert Evaluation(attack="pgd-20").resolved_for(spec()).id == "d639574598"
+    assert Evaluation(attack="pgd-20").resolve_for(spec()).id == "d639574598"
 
 
 def test_an_id_follows_content_not_notation():
@@ -128,11 +128,11 @@ def test_a_radius_has_one_float_value_whatever_its_notation(count, denominator, 
 
 
 def test_an_evaluation_inherits_the_radius_of_its_run_whose_norm_decides_the_range():
-    evaluation = Evaluation(attack="pgd-20").resolved_for(spec(norm="l2", eps="1.5"))
+    evaluation = Evaluation(attack="pgd-20").resolve_for(spec(norm="l2", eps="1.5"))
     assert (evaluation.eps, evaluation.norm) == ("1.5", "l2")
-    assert replace(evaluation, eps="0.1").resolved_for(spec()).eps == "0.1"
-    assert Evaluation(eps=2).resolved_for(spec(norm="l2", eps=3)).eps == "2"
+    assert replace(evaluation, eps="0.1").resolve_for(spec()).eps == "0.1"
+    assert Evaluation(eps=2).resolve_for(spec(norm="l2", eps=3)).eps == "2"
     with pytest.raises(UserError, match="eval_eps=8 covers"):
-        Evaluation(eps=8).resolved_for(spec())
+        Evaluation(eps=8).resolve_for(spec())
     with pytest.raises(UserError, match="an evaluation: per_class must be 1 or more"):
         Evaluation(per_class=0)

@@ -151,7 +151,7 @@ WAITING = [
 @pytest.mark.parametrize(("calibration", "measured"), WAITING)
 def test_a_calibration_that_waits_changes_nothing(base, calibration, measured):
     assert calibration(base, base, {}, EpochStats(0.5, **dict.fromkeys(measured, COUNTS)))[0] is base
-    assert calibration.for_batch(base, torch.zeros(3, 3), torch.arange(3)) is base
+    assert calibration.batch_settings(base, torch.zeros(3, 3), torch.arange(3)) is base
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -178,7 +178,7 @@ def test_an_average_by_epoch_is_the_recursion(kind, decay, values, last):
     averaging, average, expected = kind(decay=decay, statistics="last" if last else "averaged"), None, None
     for number, value in enumerate(values):
         weights = some(value, number)
-        kept, average = average, averaging.after_epoch(average, weights)
+        kept, average = average, averaging.update_after_epoch(average, weights)
         expected = value if expected is None else decay * expected + (1 - decay) * value
         assert kept is None or kept is average
         assert average["weight"].tolist() == pytest.approx([expected] * 2, abs=1e-4)
@@ -190,13 +190,13 @@ def test_an_average_by_epoch_is_the_recursion(kind, decay, values, last):
 def test_a_network_without_batch_norm_is_averaged():
     averaging = EMA(decay=0.5)
     first, second = ({"weight": torch.full((2,), value)} for value in (1.0, 2.0))
-    assert averaging.after_epoch(averaging.after_epoch(None, first), second)["weight"].tolist() == [1.5, 1.5]
+    assert averaging.update_after_epoch(averaging.update_after_epoch(None, first), second)["weight"].tolist() == [1.5, 1.5]
 
 
 def test_an_average_by_step_warms_up():
     averaging, average, expected = EMA(decay=0.999, per="step"), None, 0.0
     for step, value in ((0, 0.0), (1, 1.0), (2, 5.0), (10**6, 1.0)):
-        average = averaging.after_step(average, some(value), step)
+        average = averaging.update_after_step(average, some(value), step)
         share = min(0.999, (step + 1) / (step + 10))
         expected = share * expected + (1 - share) * value
         assert average["weight"].tolist() == pytest.approx([expected] * 2)
@@ -290,7 +290,7 @@ def test_faal_weighs_a_batch_by_its_margins(base):
     y = torch.tensor([0, 0, 1])
     p = 0.8
     distance = math.log(2) + p * math.log(p) + (1 - p) * math.log(1 - p)
-    found = FAAL(distance=distance).for_batch(base.at(y), answers, y)
+    found = FAAL(distance=distance).batch_settings(base.at(y), answers, y)
     assert found.weight.tolist() == pytest.approx([2 * (1 - p)] * 2 + [2 * p], abs=1e-4)
     assert torch.equal(found.weight, found.robust)
 
@@ -305,7 +305,7 @@ def test_codat_makes_the_loss_of_a_batch_the_mean_plus_the_deviation_of_its_clas
     answers = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     cost = torch.nn.functional.cross_entropy(answers, CODAT_Y, reduction="none")
     ones = ClassSettings.uniform(4, 0.1, 6.0, torch.device("cpu")).at(CODAT_Y)
-    found = CODAT(rho=rho).for_batch(ones, answers, CODAT_Y)
+    found = CODAT(rho=rho).batch_settings(ones, answers, CODAT_Y)
     of_class = torch.stack([cost[:3].mean(), cost[3:5].mean(), cost[5]])
     loss = (found.weight * cost).mean()
     assert loss == pytest.approx(float(of_class.mean() + rho**0.5 * of_class.std(correction=0)), rel=1e-6)
@@ -321,8 +321,8 @@ def test_codat_keeps_weights_above_zero_and_equal_losses_alike():
     answers = torch.tensor([[9.0, 0, 0, 0]] * 6, dtype=torch.float64)
     ones = ClassSettings.uniform(4, 0.1, 6.0, torch.device("cpu")).at(CODAT_Y)
     # Class 0 is at no loss, the others at the same: 1 - sqrt(8 x 2) < 0, so that each of the others has half of the weight.
-    assert CODAT(rho=8.0).for_batch(ones, answers, CODAT_Y).weight.tolist() == pytest.approx([0, 0, 0, 1.5, 1.5, 3])
-    same = CODAT(rho=8.0).for_batch(ones, 0 * answers, CODAT_Y).weight
+    assert CODAT(rho=8.0).batch_settings(ones, answers, CODAT_Y).weight.tolist() == pytest.approx([0, 0, 0, 1.5, 1.5, 3])
+    same = CODAT(rho=8.0).batch_settings(ones, 0 * answers, CODAT_Y).weight
     assert same.tolist() == pytest.approx([6 / 9] * 3 + [1.0] * 2 + [2.0])
 
 

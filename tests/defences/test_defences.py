@@ -253,9 +253,9 @@ def test_friendly_pgd_stops_by_hand(batch):
 
 def test_tau_rises_with_the_training(model, batch):
     attack = ATTACKS["friendly-10"]
-    taus = {epoch: attack.at_progress((epoch - 0.5) / 120).tau for epoch in (1, 50, 51, 90, 91, 120)}
+    taus = {epoch: attack.attack_at((epoch - 0.5) / 120).tau for epoch in (1, 50, 51, 90, 91, 120)}
     assert taus == {1: 0, 50: 0, 51: 1, 90: 1, 91: 2, 120: 2}
-    assert ATTACKS["friendly-10-constant"].at_progress(1.0) == ATTACKS["friendly-10-constant"]
+    assert ATTACKS["friendly-10-constant"].attack_at(1.0) == ATTACKS["friendly-10-constant"]
     x, y = batch
     model.eval()
     late = replace(adversary(attack=attack), progress=0.99).craft(model, x, y)

@@ -11,7 +11,7 @@ from classwise import attacks, defences, images, models
 from classwise.attacks import PGD, evaluate
 from classwise.attacks.balls import Linf
 from classwise.defences import DEFENCES, objectives
-from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, Sham, averaging_of, copied
+from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, Sham, averaging_of, copy_weights
 from classwise.defences.calibrations import Calibration
 from classwise.defences.objectives import Adversarial, Adversary, FreeAT, SingleClassAT, Standard
 from classwise.defences.training import OPTIMISERS, SCHEDULES, Diverged, TrainConfig, _order, _step, begin, checkpoints, train
@@ -260,7 +260,7 @@ def test_the_best_and_the_last_epochs_of_weights_and_averages_are_kept(data, val
     for epoch in train(state, data, plan, valid):
         assert epoch.taken == (("ema",) if epoch.number >= 2 else ())
         for name in passed:
-            passed[name].append(copied(state.checkpoint(name)))
+            passed[name].append(copy_weights(state.checkpoint(name)))
             candidate.load_state_dict(passed[name][-1])
             found = checkpoints.attacked_counts(state, plan, valid, candidate)[1]
             scores[name].append(checkpoints.CRITERIA["worst"](found))
@@ -302,7 +302,7 @@ def test_the_best_epoch_of_an_averaging_run_is_one_of_its_average(data, valid, m
     monkeypatch.setitem(checkpoints.CRITERIA, "sum", lambda counts: next(scores))
     averages = {}
     for epoch in train(state, data, plan, valid, valid):
-        averages[epoch.number] = copied(state.checkpoint("average")) if epoch.averaged else None
+        averages[epoch.number] = copy_weights(state.checkpoint("average")) if epoch.averaged else None
     assert [number for number, average in averages.items() if average] == [2, 3, 4] if late < 1 else [4]
     best = {"best": 3, "test-selected": 3} if late < 1 else {"best": 4, "test-selected": 4}
     for name, number in best.items():
@@ -413,7 +413,7 @@ def test_training_in_bfloat16_learns_about_as_well(data, defence):
 def test_an_attack_of_a_training_sees_fused_layers(data, monkeypatch):
     state, plan = start(data, epochs=1)
     fused = []
-    monkeypatch.setattr(objectives, "fused_in_place", lambda pairs: fused.append(len(pairs)) or nullcontext())
+    monkeypatch.setattr(objectives, "fuse_in_place", lambda pairs: fused.append(len(pairs)) or nullcontext())
     list(train(state, data, plan))
     assert set(fused) == {3}
 
@@ -464,8 +464,8 @@ def test_a_training_that_collapses_ends_with_the_weights_before(data, monkeypatc
 
     def collapsing(model, *rest, **named):
         found = real(model, *rest, **named)
-        flipped = torch.arange(len(found.flipped)) >= (90 if state.epoch < 3 else 30)
-        return replace(found, flipped=flipped)
+        misclassified = torch.arange(len(found.misclassified)) >= (90 if state.epoch < 3 else 30)
+        return replace(found, misclassified=misclassified)
 
     monkeypatch.setattr(evaluate, "evaluate", collapsing)
     passed = [weights(state) for _ in train(state, data, plan)]
@@ -648,12 +648,12 @@ def test_a_sham_average_takes_epochs_by_lots_of_its_own(data):
 def test_renewed_statistics_are_means_over_attacked_training_batches_and_nothing_else_changes(data):
     state, plan = start(data, epochs=2, batch=32, averages={"ema": EMA(decay=0.5)})
     list(train(state, data, plan))
-    average, generator, weights_before = copied(state.averages["ema"]), state.generator.get_state(), weights(state)
-    fresh = checkpoints.renewed(state, plan, data, average)
+    average, generator, weights_before = copy_weights(state.averages["ema"]), state.generator.get_state(), weights(state)
+    fresh = checkpoints.renew_statistics(state, plan, data, average)
     for name, value in fresh.items():
         kept = name.endswith(("running_mean", "running_var", "num_batches_tracked"))
         assert torch.equal(value, average[name]) != kept, name
-    assert same(fresh, checkpoints.renewed(state, plan, data, average))
+    assert same(fresh, checkpoints.renew_statistics(state, plan, data, average))
     assert torch.equal(state.generator.get_state(), generator)
     assert torch.equal(weights(state), weights_before)
     # By hand: the first batch norm sees the convolution of the attacked images.
@@ -676,16 +676,16 @@ def test_renewed_statistics_are_means_over_attacked_training_batches_and_nothing
 def test_weights_are_rounded_once_but_for_the_statistics_of_batch_norm(data):
     state, plan = start(data, epochs=1)
     list(train(state, data, plan))
-    rounded = checkpoints.halved(state.model.state_dict(), state.model)
+    rounded = checkpoints.halve_precision(state.model.state_dict(), state.model)
     assert {"mean", "body.1.running_var"} < {name for name, value in rounded.items() if value.dtype != torch.float16}
     for name, value in state.model.state_dict().items():
         statistic = "running" in name or "tracked" in name or name in ("mean", "std")
         assert rounded[name].dtype == (value.dtype if statistic else torch.float16), name
         assert torch.equal(rounded[name].to(value.dtype), value if statistic else value.half().float())
-    assert same(rounded, checkpoints.halved(rounded, state.model))
+    assert same(rounded, checkpoints.halve_precision(rounded, state.model))
     state.model.head.bias.data[0] = 1e6
     with pytest.raises(Diverged, match=r"head\.bias holds a weight that half precision cannot: 1e\+06"):
-        checkpoints.halved(state.model.state_dict(), state.model)
+        checkpoints.halve_precision(state.model.state_dict(), state.model)
 
 
 def test_a_gate_that_leaves_misclassified_images_alone_counts_as_an_evaluation_does(data, valid):
@@ -695,7 +695,7 @@ def test_a_gate_that_leaves_misclassified_images_alone_counts_as_an_evaluation_d
     clean, attacked = checkpoints.attacked_counts(state, plan, valid)
     network = plan.defence.objective.scaled_model(state.model)
     result = evaluate.evaluate(network, valid, gate, Linf(0.1))
-    assert torch.equal(attacked, evaluate.confusion_counts(result.truth, result.answer, 10))
+    assert torch.equal(attacked, evaluate.confusion_counts(result.truth, result.prediction, 10))
     with torch.no_grad():
         answer = network.eval()(valid.batch(slice(None))[0]).argmax(1)
     assert torch.equal(clean, evaluate.confusion_counts(valid.labels, answer, 10))

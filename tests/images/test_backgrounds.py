@@ -54,7 +54,7 @@ def test_each_class_has_the_colour_of_its_pair_in_every_split(name, same):
 
 @pytest.mark.parametrize("colour", range(5))
 def test_ink_is_as_far_from_every_background(digits, colour):
-    drawing = backgrounds.coloured(digits.pixels, torch.full_like(digits.labels, colour)).int()
+    drawing = backgrounds.colour_background(digits.pixels, torch.full_like(digits.labels, colour)).int()
     full, none = (digits.pixels == value for value in (255, 0))
     background = torch.tensor(backgrounds.COLOURS[colour]).view(3, 1, 1)
     away = (drawing - background).abs()
@@ -67,11 +67,11 @@ def test_ink_is_as_far_from_every_background(digits, colour):
 
 def test_the_ink_of_a_coloured_drawing_can_be_read_again(digits):
     for colour in (backgrounds.neighbours(digits.labels), backgrounds.apart(digits.labels)):
-        drawing = backgrounds.coloured(digits.pixels, colour)
+        drawing = backgrounds.colour_background(digits.pixels, colour)
         ink, seen = backgrounds.extract_ink(drawing)
         assert torch.equal(ink, digits.pixels)
         assert torch.equal(seen, colour)
-        assert torch.equal(backgrounds.swapped(drawing), backgrounds.coloured(digits.pixels, (colour + 1) % 5))
+        assert torch.equal(backgrounds.swap_background(drawing), backgrounds.colour_background(digits.pixels, (colour + 1) % 5))
 
 
 def test_clutter_belongs_to_an_image_and_never_reaches_the_ink(digits, cluttered):
@@ -116,7 +116,7 @@ def test_nearly_grey_lies_in_every_ball_of_half():
 
 
 def test_whiteness_is_that_of_the_background_alone(cluttered):
-    white = backgrounds.painted(cluttered.pixels, 255)
+    white = backgrounds.paint_background(cluttered.pixels, 255)
     assert (backgrounds.whiteness(white) == 1).all()
     one = cluttered.pixels[:1]
     behind = one[0, 0][~backgrounds.object_mask(one)[0]].float() / 255
@@ -139,7 +139,7 @@ def test_a_known_object_is_cut_out_of_a_photograph_and_its_background_painted(sc
     assert torch.equal(found[1], discs[1])
     backgrounds._cut.clear()
     assert torch.equal(backgrounds.object_mask(pixels), found)
-    painted = backgrounds.painted(pixels, 255)
+    painted = backgrounds.paint_background(pixels, 255)
     assert (painted[:, :, 0] == 255).all()
     assert torch.equal(painted[:, :, 12:20, 12:20], pixels[:, :, 12:20, 12:20])
     assert backgrounds.whiteness(pixels).max() < 0.4

@@ -155,7 +155,7 @@ def test_motion_goes_along_the_angle():
     """A point moved at 0, 90 and -45 degrees: the taps of a one-sided Gaussian, in one line, in sum 1."""
     point = torch.zeros(3, 1, 41, 41)
     point[:, 0, 20, 20] = 1
-    found = blur.moved(point, 4, 2.0, torch.tensor([0.0, 90.0, -45.0]))[:, 0]
+    found = blur.blur_along_line(point, 4, 2.0, torch.tensor([0.0, 90.0, -45.0]))[:, 0]
     taps = np.exp(-(np.arange(9) ** 2) / 8)
     taps /= taps.sum()
     assert np.allclose(found[0, 20, 12:21].flip(0), taps, atol=1e-6)
@@ -173,7 +173,7 @@ def test_an_enlarged_image_is_scipys(some, factor):
     top = (32 - cut) // 2
     large = ndimage.zoom(x[0, :, top : top + cut, top : top + cut].double().numpy(), (1, factor, factor), order=1)
     trim = (large.shape[1] - 32) // 2
-    assert np.allclose(blur.zoomed(x, factor)[0], large[:, trim : trim + 32, trim : trim + 32], atol=1e-5)
+    assert np.allclose(blur.magnify(x, factor)[0], large[:, trim : trim + 32, trim : trim + 32], atol=1e-5)
 
 
 def test_contrast_is_about_the_mean_of_each_channel(some):

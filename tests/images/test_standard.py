@@ -13,7 +13,7 @@ import torch
 from torchvision import datasets
 
 from classwise import images
-from classwise.core.datasets import class_names, with_superclasses
+from classwise.core.datasets import class_names, datasets_with_superclasses
 from classwise.core.errors import UserError
 from classwise.images import standard
 
@@ -177,7 +177,7 @@ def test_a_damaged_or_missing_file_is_named_and_not_unpickled(alone, monkeypatch
 
 
 def test_superclasses_cover_every_class_once():
-    sizes = {name: len(set(images.superclasses(name).values())) for name in with_superclasses()}
+    sizes = {name: len(set(images.superclasses(name).values())) for name in datasets_with_superclasses()}
     assert sizes == {"cifar10": 2, "stl10": 2, "cifar100": 20}
     assert len(images.superclasses("cifar100")) == 100
     groups = list(images.superclasses("cifar100").values())

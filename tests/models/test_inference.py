@@ -30,7 +30,7 @@ def test_a_network_that_is_fused_in_place_is_as_before_afterwards(name, pairs):
     x, model = SOME.batch(slice(None))[0].double(), settled(name).double()
     fused = inference.fusions(model)
     parameters, exact = dict(model.named_parameters()), model(x)
-    with suppress(KeyError), inference.fused_in_place(fused):
+    with suppress(KeyError), inference.fuse_in_place(fused):
         for _, norm in fused:
             norm.running_mean += 1  # no longer read
         inside = model(x)
@@ -46,7 +46,7 @@ def test_a_network_that_is_fused_in_place_is_as_before_afterwards(name, pairs):
 def test_bfloat16_is_near_and_its_gradients_are_float32():
     model = settled("resnet18")
     x, y = SOME.batch(slice(None))
-    narrow = inference.fused_for_search(model, x, "bfloat16")
+    narrow = inference.fuse_for_search(model, x, "bfloat16")
     logits, gradient = input_gradient(narrow, x, y, cross_entropy)
     assert logits.dtype == gradient.dtype == torch.float32
     exact = input_gradient(model, x, y, cross_entropy)
@@ -97,5 +97,5 @@ class Twice(nn.Module):
 def test_a_network_that_cannot_be_fused_is_taken_as_it_is(network):
     model = network().eval()
     with pytest.raises(UserError, match="did you mean 'bfloat16'"):
-        inference.fused_for_search(model, SOME.batch(slice(0, 8))[0], "float16")
-    assert inference.fused_for_search(model, SOME.batch(slice(0, 8))[0]) is model
+        inference.fuse_for_search(model, SOME.batch(slice(0, 8))[0], "float16")
+    assert inference.fuse_for_search(model, SOME.batch(slice(0, 8))[0]) is model

@@ -10,7 +10,7 @@ from classwise import images, models
 from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import input_gradient
 from classwise.core.errors import UserError
-from classwise.models.inference import fused_for_search
+from classwise.models.inference import fuse_for_search
 
 PIXELS = torch.randint(0, 256, (8, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 SOME = images.Images(PIXELS, torch.arange(8), torch.arange(8), tuple("abcdefghij"))
@@ -82,8 +82,8 @@ def test_any_head_and_layer_can_be_searched_on(train, head, layer):
     model(x)
     model.eval().requires_grad_(False)
     spread = float(model(x).std())
-    assert torch.allclose(fused_for_search(model, x)(x), model(x), atol=1e-3 * spread)
-    assert torch.allclose(fused_for_search(model, x, "bfloat16")(x), model(x), atol=0.2 * spread)
+    assert torch.allclose(fuse_for_search(model, x)(x), model(x), atol=1e-3 * spread)
+    assert torch.allclose(fuse_for_search(model, x, "bfloat16")(x), model(x), atol=0.2 * spread)
 
 
 # Of ten classes of CIFAR-10 (LeNet and TRADES' CNN: of grey 28x28 digits), as their authors or the usual code count them. Of
@@ -198,17 +198,17 @@ def test_any_model_is_folded_and_narrowed_right(name):
     before = {key: value.clone() for key, value in model.state_dict().items()}
     exact, logits = model.double()(X.double()), model.float()(X)
     spread = float(logits.std())
-    folded = fused_for_search(model, X)
+    folded = fuse_for_search(model, X)
     assert (folded is model) == (name in PLAIN)
     if name in LEFT:
         used = [folded.get_submodule(node.target) for node in folded.graph.nodes if node.op == "call_module"]
         assert sum(isinstance(layer, nn.BatchNorm2d) for layer in used) == LEFT[name]
     assert torch.allclose(folded(X), logits, atol=1e-3 * spread)
-    folded = fused_for_search(model.double(), X.double())
+    folded = fuse_for_search(model.double(), X.double())
     assert torch.allclose(folded(X.double()), exact, atol=1e-8 * spread)
     gradients = [input_gradient(one, X.double(), Y, cross_entropy)[1] for one in (folded, model)]
     assert torch.allclose(*gradients, atol=1e-10, rtol=1e-6)
-    narrow = fused_for_search(model.float(), X, "bfloat16")
+    narrow = fuse_for_search(model.float(), X, "bfloat16")
     assert type(narrow).__name__ == "BFloat16Copy"
     with torch.autocast("cpu", torch.bfloat16):  # deep, narrow and untrained: as near as torch itself comes
         near = (model(X).float() - logits).abs().mean()

@@ -41,7 +41,11 @@ def outcomes(rates, *, images=100, seeds=2, labels=DIGITS, folds=True, noise=Non
     dims = ("defence", "seed", "attack", "image")
     whole = np.where(there, truth, -1).astype("i2")
     coords = {"defence": defences, "seed": np.arange(seeds), "attack": attacks, "image": np.arange(number), "predicted": labels}
-    data = {"truth": (dims, whole), "answer": (dims, np.where(there, answer, -1)), "flipped": (dims, there & (answer != truth))}
+    data = {
+        "truth": (dims, whole),
+        "prediction": (dims, np.where(there, answer, -1)),
+        "misclassified": (dims, there & (answer != truth)),
+    }
     return xr.Dataset(data, coords, {"dataset": "digits", "scale": "quick"})
 
 
@@ -193,14 +197,14 @@ def test_more_images_are_like_those_at_hand_but_in_one_setting():
     xr.testing.assert_equal(loose.isel(image=slice(data.sizes["image"])), data)
     extra = loose.isel(image=slice(data.sizes["image"], None))
     assert ((extra.truth >= 0).any("defence").sum("seed") == 1).all()
-    assert (extra.flipped == ((extra.truth >= 0) & (extra.answer != extra.truth))).all()
-    assert ((extra.answer >= 0) == (extra.truth >= 0)).all()
-    right = (extra.answer == extra.truth).where(extra.truth >= 0).max("seed").isel(attack=0)
+    assert (extra.misclassified == ((extra.truth >= 0) & (extra.prediction != extra.truth))).all()
+    assert ((extra.prediction >= 0) == (extra.truth >= 0)).all()
+    right = (extra.prediction == extra.truth).where(extra.truth >= 0).max("seed").isel(attack=0)
     assert (right.sel(defence="a").values.reshape(10, 2, 2)[:, 0] == [1, 0]).all()
     assert (right.sel(defence="b").values.reshape(10, 2, 2)[:, 1] == [1, 0]).all()
     each = bootstrap.add_pseudo_counts(data, every_mistake=True).isel(image=slice(data.sizes["image"], None))
     assert each.sizes["image"] == 10 * 2 * 10
-    given = each.answer.max("seed").isel(attack=0, defence=0).values.reshape(10, 2, 10)[:, 0]
+    given = each.prediction.max("seed").isel(attack=0, defence=0).values.reshape(10, 2, 10)[:, 0]
     assert (given == (np.arange(10)[:, None] + np.arange(10)) % 10).all()
 
 
@@ -233,7 +237,7 @@ def test_the_seeds_show_all_of_their_variance():
     """Two seeds that differ by 40 points show the mean's variance to be that over two: 20 points, and images next to none."""
     data = outcomes({("a", "pgd-20"): 0.5}, images=400, seeds=2)
     rate = xr.where(data.truth >= 0, xr.DataArray([0, 40], dims="seed"), np.nan)
-    data["answer"] = data.truth.where((data.image % 400 >= 4 * rate) | rate.isnull(), (data.truth + 1) % 10)
+    data["prediction"] = data.truth.where((data.image % 400 >= 4 * rate) | rate.isnull(), (data.truth + 1) % 10)
     (found,) = (metrics.overall(some["count"]) for some in bootstrap.bootstrap_sums(data, {}, 400))
     assert float(found.squeeze(drop=True).std("draw")) == pytest.approx(20, rel=0.05)
 
@@ -353,7 +357,7 @@ def test_what_no_run_could_test_is_not_waited_for(defences, final):
     told, at_all = decide(given, claim(defences=defences.split()), claim(defences=(), dims=("e",)), strict=False)
     assert (told.verdict, told.unreachable, at_all.unreachable) == ("not tested", final, True)
     with pytest.raises(NotAtScale if final else NotRecorded) as raised:
-        say.judged([told], "some", "{value:points,1}")
+        say.finding([told], "some", "{value:points,1}")
     assert raised.type is (NotAtScale if final else NotRecorded)
 
 
@@ -391,7 +395,7 @@ def test_names_of_attacks_are_made_plain():
     both = xr.concat([data, other], "substitute").assign_coords(substitute=["None", "standard"])
     found = judging.canonical_names(both)
     assert list(found.attack.values) == ["pgd-20", "transfer"]
-    assert (found.flipped.sel(attack="transfer").values == other.flipped.isel(attack=0).values).all()
+    assert (found.misclassified.sel(attack="transfer").values == other.misclassified.isel(attack=0).values).all()
 
 
 def test_a_claim_says_in_which_readout_a_network_answers():
@@ -431,10 +435,10 @@ def test_mistakes_that_never_cross_superclasses_are_measured():
     table = np.array([[6, 4, 0, 0], [4, 6, 0, 0], [0, 0, 8, 2], [0, 0, 2, 8.0]])
     coords = {"defence": ["pgd-at"], "attack": ["pgd-20"], "label": names, "predicted": names}
     count = xr.DataArray(table[None, None], dims=tuple(coords), coords=coords)
-    assert float(measures.within_superclasses(xr.Dataset({"count": count}))) == pytest.approx(30)
+    assert float(measures.superclass_excess(xr.Dataset({"count": count}))) == pytest.approx(30)
     count[0, 0, 0, 2:] = 1
     count[0, 0, 0, 0] = 4
-    assert float(measures.within_superclasses(xr.Dataset({"count": count}), times=2)) == pytest.approx(30 - 2 * 20 / 8)
+    assert float(measures.superclass_excess(xr.Dataset({"count": count}), times=2)) == pytest.approx(30 - 2 * 20 / 8)
 
 
 # The whole table.

@@ -57,7 +57,7 @@ def test_each_executed_page_has_its_seconds():
 if __name__ == "__main__":
     from classwise.runs.compute import device
 
-    here = device.where()[0]
+    here = device.name_and_threads()[0]
     rates = json.loads(pace_file().read_text())[here]
     notebooks = {name: value for name, value in build.known_seconds().items() if name != "render"}
     FILE.write_text(json.dumps({"device": here, "rates": rates, "notebooks": notebooks}, indent=1, sort_keys=True) + "\n")

@@ -51,12 +51,12 @@ def chances(data):
 
 def shuffled(data, seed=0):
     """Return the answers of each class in another order for each method, so that methods err on different images."""
-    rng, answer = np.random.default_rng(seed), data.answer.copy(deep=True)
+    rng, answer = np.random.default_rng(seed), data.prediction.copy(deep=True)
     for values in answer.values.reshape(-1, answer.sizes["image"]):
         for label in range(10):
             members = np.flatnonzero(data.truth.values.reshape(-1, len(values))[0] == label)
             values[members] = rng.permutation(values[members])
-    return data.assign(answer=answer, flipped=answer != data.truth)
+    return data.assign(prediction=answer, misclassified=answer != data.truth)
 
 
 def test_all_gain_just_where_each_does():

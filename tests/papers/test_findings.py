@@ -42,7 +42,7 @@ def test_an_attack_is_compared_with_all_together_on_the_same_images():
     assert the_interval(text) == 20
     assert text.endswith("on the 1,000 images that all attacks were evaluated on.")
     # Where the strong attack was evaluated on images that PGD does not break, the two differ on these only.
-    few = data.truth.where((data.attack != "strong") | ~data.flipped.sel(attack="pgd-20"), -1)
+    few = data.truth.where((data.attack != "strong") | ~data.misclassified.sel(attack="pgd-20"), -1)
     assert "100.0 % under PGD-20 alone and 75.0 %" in findings.weakest_attack(data.assign(truth=few))
 
 

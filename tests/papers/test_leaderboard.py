@@ -17,7 +17,7 @@ from classwise import defences, runs
 from classwise.core.paths import checkout
 from classwise.papers import leaderboard, overview
 from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 
 CHANCES = {"standard": 0.02, "pgd-at": 0.3, "at-ccm": 0.6, "trades": 0.45}
 BASES = {"standard": "pgd-at", "pgd-at": "pgd-at", "at-ccm": "pgd-at", "trades": "pgd-at"}
@@ -27,10 +27,10 @@ BASES = {"standard": "pgd-at", "pgd-at": "pgd-at", "at-ccm": "pgd-at", "trades":
 def outcomes():
     chances = {"clean": dict.fromkeys(CHANCES, 0.9), "strong": CHANCES}
     some = {
-        attack: along("defence", each, lambda chance: dataset("outcomes 1", accuracies={"any": chance}, seed=9))
+        attack: concat("defence", each, lambda chance: dataset("outcomes 1", accuracies={"any": chance}, seed=9))
         for attack, each in chances.items()
     }
-    return along("attack", some).expand_dims("seed")
+    return concat("attack", some).expand_dims("seed")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_a_row_has_the_numbers_of_its_defence_and_the_best_worst_class_comes_fir
     assert table["rank"].tolist() == [1, 2, 3, 4]
     best, plain = table.iloc[0], table.iloc[2]
     one = outcomes.sel(defence="at-ccm", attack="strong")
-    right = (one.truth == one.answer).values.reshape(10, -1).mean(1) * 100  # the images are sorted by class
+    right = (one.truth == one.prediction).values.reshape(10, -1).mean(1) * 100  # the images are sorted by class
     assert [best[f"class {label}"] for label in "0123456789"] == pytest.approx(right, rel=1e-4)
     assert (best["worst"], best["robust"]) == pytest.approx((right.min(), right.mean()))
     assert best["worst class"] in {f"class {right.argmin()}", f"{(right == right.min()).sum()} classes"}
@@ -70,10 +70,10 @@ def test_published_rows_stand_next_to_ours_with_the_rho_that_lee_et_al_print(tab
     rho = printed.loc["Lee et al. 2024"].rho.round(2).to_dict()
     assert rho == {"frl-rmrw": 0.11, "trades-cfa": 0.32, "wat": 0.27, "dafa": 0.42}
     assert set(printed.loc["Wei et al. 2023"].index) == {"at-ema", "at-cfa", "trades-ema", "trades-cfa", "fat-cfa"}
-    assert leaderboard.with_published(table, "cifar10").empty
+    assert leaderboard.add_published(table, "cifar10").empty
     renamed = table.replace({"defence": {"at-ccm": "trades-cfa"}, "base": {"pgd-at": "trades"}})
-    both = leaderboard.with_published(renamed, "cifar10")
-    assert leaderboard.with_published(renamed, "digits").empty
+    both = leaderboard.add_published(renamed, "cifar10")
+    assert leaderboard.add_published(renamed, "digits").empty
     assert both["paper"].tolist() == ["Lee et al. 2024", "Wei et al. 2023"]
     assert both.loc[0, "worst, theirs"] == "27.6"
     assert both.loc[0, "ρ, theirs"] == "+0.32 over TRADES"

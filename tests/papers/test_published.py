@@ -175,7 +175,7 @@ def test_rates_become_counts_that_give_them_back():
 
 def test_our_results_stand_next_to_those_of_the_tables_setting_by_setting():
     first, heated = (tables.TABLES.load(number) for number in (1, 3))
-    table = published.compared_with_published(published.counts(first.accuracy.sel(defence=["trades"])), first)
+    table = published.comparison_table(published.counts(first.accuracy.sel(defence=["trades"])), first)
     assert len(table) == 20
     same = table.xs("trades", level="defence")
     for name in ("worst", "best", "MCD", "cat"):
@@ -183,7 +183,7 @@ def test_our_results_stand_next_to_those_of_the_tables_setting_by_setting():
     assert (table.xs("mart", level="defence")["all, ours"] == "").all()
     digits = {"defence": ["a"], "inverse": ["2"], "label": ["0", "1"]}
     count = published.counts(xr.DataArray([[[60.0, 70]]], digits, tuple(digits)))
-    other = published.compared_with_published(
+    other = published.comparison_table(
         count, heated.assign_coords(inverse=heated.inverse.astype(str)), over=("defence", "inverse")
     )
     assert len(other) == 5

@@ -34,12 +34,12 @@ def test_an_interval_in_words():
 
 
 def test_a_phrase_follows_the_interval():
-    assert [say.by_sign(bounds(low, 0, low + 2), "above", "below") for low in (1, -1, -3)] == [
+    assert [say.choose_by_sign(bounds(low, 0, low + 2), "above", "below") for low in (1, -1, -3)] == [
         "above",
         "No clear effect",
         "below",
     ]
-    assert say.by_sign(bounds(1, 1, 2), "above", "below", "open", than=3) == "below"
+    assert say.choose_by_sign(bounds(1, 1, 2), "above", "below", "open", than=3) == "below"
 
 
 def test_verdicts_are_sentences():
@@ -55,17 +55,17 @@ def test_verdicts_are_sentences():
 def test_a_finding_is_a_verdict_that_shows_an_effect_or_says_that_none_is_clear():
     claim = Claim("c", "p/s", "1", "It is so.", mcd)
     holds = Verdict(claim, "holds", "quick", "digits", 2, 1, 3, 0.001, 0.002, seeds=1, images=9)
-    assert say.judged([holds], "c", "It gains {value:points,1}.") == "**It gains 2.0 points (interval of the test 1.0 to 3.0).**"
+    assert say.finding([holds], "c", "It gains {value:points,1}.") == "**It gains 2.0 points (interval of the test 1.0 to 3.0).**"
     assert "p (permuted classes) = 0.200" in say.verdicts([replace(holds, permutation_p=0.2)], "c")
-    assert "(interval 1.0 to 3.0)" in say.judged([replace(holds, verdict="described")], "c", "It gains {value:points,1}.")
+    assert "(interval 1.0 to 3.0)" in say.finding([replace(holds, verdict="described")], "c", "It gains {value:points,1}.")
     for one, than in ((replace(holds, low=-1), 0), (replace(holds, low=np.nan), 0), (holds, 1)):
-        assert say.judged([one], "c", "It gains {value}.", than).startswith("**No clear effect: it gains 2 (")
-    assert say.judged([replace(holds, low=-3, high=-1)], "c", "It gains.") == "**It gains.**"
-    assert say.judged([holds, replace(holds, effect=9)], "c", "It gains {value}.").startswith("**It gains 2 ")
+        assert say.finding([one], "c", "It gains {value}.", than).startswith("**No clear effect: it gains 2 (")
+    assert say.finding([replace(holds, low=-3, high=-1)], "c", "It gains.") == "**It gains.**"
+    assert say.finding([holds, replace(holds, effect=9)], "c", "It gains {value}.").startswith("**It gains 2 ")
     with pytest.raises(NotRecorded, match="the claim 'c' is not tested: it has no such classes"):
-        say.judged([replace(holds, verdict="not tested", reason="it has no such classes")], "c", "{value}")
+        say.finding([replace(holds, verdict="not tested", reason="it has no such classes")], "c", "{value}")
     with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):
-        say.judged([holds], "d", "{value}")
+        say.finding([holds], "d", "{value}")
 
 
 def test_a_sample_has_as_many_runs_as_each_defence():

@@ -5,8 +5,8 @@ import pytest
 from classwise import attacks, defences
 from classwise.core.datasets import published_size
 from classwise.papers import registry, scales, variants
-from classwise.papers.scales import Recipe, Scale, merged
-from classwise.papers.sections import CLEAN_AND_PGD, Section, requested
+from classwise.papers.scales import Recipe, Scale, merge
+from classwise.papers.sections import CLEAN_AND_PGD, Section, resolve_request
 from classwise.runs import load
 from classwise.runs.compute import validate
 
@@ -53,7 +53,7 @@ def test_every_training_at_the_level_of_the_papers_is_on_cifar10_at_half_their_r
 
 def test_options_are_merged_by_name_and_other_fields_replaced():
     layers = {"lr": 0.1, "attack_options": {"steps": 3}}, {"attack_options": {"target": 3}}, {"lr": 0.2, "options": {"beta": 1}}
-    assert merged(*layers) == {"lr": 0.2, "attack_options": {"steps": 3, "target": 3}, "options": {"beta": 1}}
+    assert merge(*layers) == {"lr": 0.2, "attack_options": {"steps": 3, "target": 3}, "options": {"beta": 1}}
     assert layers[0]["attack_options"] == {"steps": 3}
 
 
@@ -68,7 +68,7 @@ def test_options_of_scale_paper_section_variant_take_precedence_in_this_order(mo
         run={"options": {"paper": 3, "section": 3}},
         variants=lambda scale, plain: [{"options": {"section": 4, "beta": 4}}],
     )
-    with_steps, without = requested(section, "made/1", "made", recipe).specs
+    with_steps, without = resolve_request(section, "made/1", "made", recipe).specs
     assert dict(with_steps.options) == {"beta": 4, "form": "scale", "paper": 3, "section": 4}
     assert (dict(with_steps.attack_options), dict(without.attack_options)) == ({"steps": 4}, {})
 
@@ -86,7 +86,7 @@ def test_attacks_are_evaluated_at_multiples_of_the_radius_of_the_scale_and_clean
     )
 
     def radii(**chosen):
-        given = requested(section, "made/1", "made", Recipe(), **chosen)
+        given = resolve_request(section, "made/1", "made", Recipe(), **chosen)
         return [spec.eps for spec in given.specs], [(one.attack, one.eps) for one in given.evaluations]
 
     assert radii() == (["0.1"], [("clean", "8/255"), ("pgd-20", "8/255"), ("pgd-20", "12/255")])
@@ -98,9 +98,9 @@ def test_attacks_are_evaluated_at_multiples_of_the_radius_of_the_scale_and_clean
 def test_margins_are_multiples_of_the_radius_of_the_recipe_measured_at_that_radius(monkeypatch):
     _made(monkeypatch, "0.5")
     section = Section(
-        title="", defences=("pgd-at",), variants=variants.by_scale(variants.margins("1/2", "1", "3/2"), other=variants.unvaried)
+        title="", defences=("pgd-at",), variants=variants.choose(variants.margins("1/2", "1", "3/2"), other=variants.usual)
     )
-    specs = requested(section, "made/1", "made", Recipe({"eps": "8/255"})).specs
+    specs = resolve_request(section, "made/1", "made", Recipe({"eps": "8/255"})).specs
     assert [(spec.eps, spec.probe_eps) for spec in specs] == [("4/255", "8/255"), ("8/255", None), ("12/255", "8/255")]
     assert specs[1] == replace(specs[0], eps="8/255")
     assert section.variants("other", specs[0]) == ({},)

@@ -25,7 +25,7 @@ def test_the_pair_is_the_least_robust_class_on_validation_images_and_the_one_it_
     count.loc[{"seed": 0, "epoch": 9, "split": "valid", "attack": "pgd-10"}] = 10 * valid[::-1, ::-1]
     assert selection.pair_of(found, "digits") == ("c", "d")  # seed 2 selects, seed 0 judges
     assert selection.pair_of(found, "cifar10") != ("c", "d")
-    assert selection.by_robustness(found, "digits")[0] == "c"
+    assert selection.classes_by_robustness(found, "digits")[0] == "c"
 
 
 def specs_of(request):

@@ -6,8 +6,8 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.papers import registry, terms
-from classwise.papers.joined import Row, joined, plain
-from classwise.papers.terms import correlation, least, of
+from classwise.papers.joined import Member, join_parts, section_itself
+from classwise.papers.terms import correlation, least, value
 from classwise.stats.metrics import accuracy, mcd, overall
 
 LABELS = ["a", "b"]
@@ -22,16 +22,16 @@ def sums():
 
 
 def test_terms_compute_what_they_say_and_know_what_they_read():
-    wider = of(mcd, "standard", "pgd-20|pgd-40") - of(mcd, "pgd-at", "pgd-20|pgd-40")
+    wider = value(mcd, "standard", "pgd-20|pgd-40") - value(mcd, "pgd-at", "pgd-20|pgd-40")
     assert float(wider(sums())) == 20
     assert wider.words == "gap (MCD) of standard, pgd-20 less gap (MCD) of pgd-at, pgd-20"
     assert wider.needs == (("standard", "pgd-20|pgd-40"), ("pgd-at", "pgd-20|pgd-40"))
-    ratio = of(accuracy, "standard", "pgd-40", label="a") / of(overall, "pgd-at", "pgd-40")
+    ratio = value(accuracy, "standard", "pgd-40", label="a") / value(overall, "pgd-at", "pgd-40")
     assert float(ratio(sums())) == pytest.approx(90 / 50)
     low, high = (least(wider, ratio, largest=largest) for largest in (False, True))
     assert (float(low(sums())), float(high(sums()))) == (pytest.approx(1.8), 20)
     assert low.each(sums()).sizes == {"part": 2}
-    one = of(accuracy, "standard", "pgd-40")
+    one = value(accuracy, "standard", "pgd-40")
     assert float(correlation(one, one)(sums())) == pytest.approx(1)
 
 
@@ -67,10 +67,10 @@ def test_a_mistake_in_the_table_is_named(text, says):
 
 def test_rows_and_measures_belong_together(monkeypatch):
     monkeypatch.setattr(terms, "rows_of", lambda section: [row for _, row in terms.read(f"{HEADER}\n{ROW}")])
-    (claim,) = terms.claims("p/s", {"c": of(mcd, "pgd-at")})
+    (claim,) = terms.claims("p/s", {"c": value(mcd, "pgd-at")})
     assert (claim.defences, claim.attacks, claim.low) == (("pgd-at",), ("clean",), 1)
     assert claim.measured == "gap (MCD) of pgd-at, no attack"
-    (extreme,) = terms.claims("p/s", {"c": {"measure": least(of(mcd, "a"), of(mcd, "b")), "attacks": ("x",)}})
+    (extreme,) = terms.claims("p/s", {"c": {"measure": least(value(mcd, "a"), value(mcd, "b")), "attacks": ("x",)}})
     assert (extreme.defences, extreme.attacks) == (("a", "b"), ("x",))
     with pytest.raises(UserError, match=r"no row for the measure 'd': add it\. unknown claim 'd'; there are: c"):
         terms.claims("p/s", {"c": mcd, "d": mcd})
@@ -91,12 +91,12 @@ def test_every_row_is_a_claim():
 def outcomes(*attacks, seeds=(0, 1), **dims):
     sizes = {"defence": ["standard"], "seed": list(seeds), "attack": list(attacks), **dims, "image": range(3)}
     truth = np.zeros([len(values) for values in sizes.values()], dtype="i2")
-    data = {name: (tuple(sizes), truth) for name in ("truth", "answer", "flipped")}
+    data = {name: (tuple(sizes), truth) for name in ("truth", "prediction", "misclassified")}
     return xr.Dataset(data, {**sizes, "predicted": LABELS}, {"dataset": "digits"})
 
 
 def test_parts_are_joined_as_the_rows_say_on_the_seeds_that_all_have():
-    how = joined("radius", Row("", "0", at={"attack": "clean"}), Row("radii", by="radius"))
+    how = join_parts("radius", Member("", "0", at={"attack": "clean"}), Member("radii", by="radius"))
     assert how.needs == ("", "radii")
     data = how.function(outcomes("clean", "pgd-20"), outcomes("pgd-20", seeds=(1,), radius=["0.1", "0.2"]))
     assert (data.radius.values.tolist(), data.seed.values.tolist()) == (["0", "0.1", "0.2"], [1])
@@ -104,9 +104,9 @@ def test_parts_are_joined_as_the_rows_say_on_the_seeds_that_all_have():
 
 
 def test_optional_parts_may_be_missing_and_members_name_themselves():
-    rows = Row("", lambda one: str(one.defence.item())), Row("other", "other")
-    how = joined("network", *rows, optional=True, then=lambda data, members: data.assign_attrs(number=len(members)))
+    rows = Member("", lambda one: str(one.defence.item())), Member("other", "other")
+    how = join_parts("network", *rows, optional=True, then=lambda data, members: data.assign_attrs(number=len(members)))
     assert (how.needs, how.optional) == (("",), ("other",))
     data = how.function(outcomes("clean"), None)
     assert (data.network.values.tolist(), data.attrs["number"]) == (["standard"], 1)
-    assert plain("x").function(data) is data
+    assert section_itself("x").function(data) is data

@@ -31,7 +31,7 @@ from classwise.core.spec import Spec
 from classwise.models.modes import penultimate
 from classwise.papers import registry
 from classwise.runs import audit_evaluation, audits, store
-from classwise.runs.compute import evaluate, foreign_network, threads, train
+from classwise.runs.compute import audited_network, evaluate, threads, train
 from classwise.stats import masking, metrics
 
 MODULE = """
@@ -109,12 +109,12 @@ def carried_out(trained, tmp_path_factory):
         patch.setattr(audit_evaluation, "LONG", 0.0)
         patch.setattr(images, "load", noted("images", images.load))
         patch.setattr(models, "read", noted("weights", models.read))
-        patch.setattr(threads, "measured", measured)
+        patch.setattr(threads, "fastest_threads", measured)
         patch.setattr(evaluate, "class_features", lambda *given: (read.extend(inside), features(*given))[1])
-        foreign_network._read.cache_clear()
+        audited_network._read.cache_clear()
         audit = small_audit(path)
-        number = audits.carry_out(audit, Console(file=said, width=400))
-        runs.attacker(audit, audit.cheap)(label="3", count=1)
+        number = audits.run_audit(audit, Console(file=said, width=400))
+        runs.attack_function(audit, audit.cheap)(label="3", count=1)
         other = small_audit(path, attack="pgd-20")
         runs.outcomes([other], other.evaluations[:1])
         runs.outcomes([audit], audit.curve)
@@ -230,11 +230,11 @@ def test_what_is_kept_is_of_the_schema_says_where_it_comes_from_and_is_asked_onc
     assert len(files) == 10
     for path in files:
         stored = results.load(path, "outcomes 1")
-        assert stored.attrs["weights"] == foreign_network.digest(network)
+        assert stored.attrs["weights"] == audited_network.digest(network)
         assert all(stored.attrs[name] for name in ("device", "created", "torch", "checks"))
         assert str(network.parent) not in str(stored.attrs)
     assert len(list(folder.glob("features-2/*.nc"))) == len(list(folder.glob("examples/*.nc"))) == 1
-    assert audits.carry_out(answered) == 0
+    assert audits.run_audit(answered) == 0
     assert audit_evaluation.ensure_keys(store.outcomes_of([(answered, answered.evaluations)])) == 0
 
 
@@ -248,7 +248,7 @@ def test_the_answers_are_those_of_the_network_on_so_many_images_of_each_class(an
     places = [test.index.tolist().index(number) for number in found.image.values]
     with torch.no_grad():
         answers = model.eval()(test.batch(torch.tensor(places))[0]).argmax(1)
-    assert found.answer.sel(attack="clean").values.ravel().tolist() == answers.tolist()
+    assert found.prediction.sel(attack="clean").values.ravel().tolist() == answers.tolist()
 
 
 def test_other_weights_never_go_on_from_what_is_kept(asked, network):
@@ -280,7 +280,7 @@ def test_a_long_audit_says_how_long_and_what_is_shorter(carried_out):
 def test_the_estimate_is_near_what_follows(data, network, monkeypatch):
     """In passes through the network, which take the time of batches as small as these, in place of seconds."""
     audit, estimates, estimate, passes = small_audit(network, attack="strong"), [], audit_evaluation._seconds, [0]
-    foreign_network.network(audit).register_forward_hook(lambda *_: passes.append(passes.pop() + 1))
+    audited_network.network(audit).register_forward_hook(lambda *_: passes.append(passes.pop() + 1))
     monkeypatch.setattr(audit_evaluation, "time", SimpleNamespace(perf_counter=lambda: passes[0]))
 
     def noted(*given):
@@ -295,8 +295,8 @@ def test_the_estimate_is_near_what_follows(data, network, monkeypatch):
 
 def test_robustness_never_rises_with_the_radius(answered, by_radius):
     found, curve = runs.outcomes([answered], answered.evaluations), runs.outcomes([answered], answered.curve)
-    flipped = np.vstack([found.flipped.sel(attack="clean").values, curve.flipped.values[0, 0]])
-    left = 100 * (~np.logical_or.accumulate(flipped)).mean(1)
+    misclassified = np.vstack([found.misclassified.sel(attack="clean").values, curve.misclassified.values[0, 0]])
+    left = 100 * (~np.logical_or.accumulate(misclassified)).mean(1)
     assert metrics.overall(by_radius).values == pytest.approx(left)
     assert [str(one) for one in by_radius.eps.values] == ["0", *(one.eps for one in answered.curve)]
     assert (metrics.accuracy(by_radius).diff("radius") <= 0).all()
@@ -304,7 +304,7 @@ def test_robustness_never_rises_with_the_radius(answered, by_radius):
 
 
 def test_the_class_explorer_draws_each_radius_and_class(by_radius):
-    chart = class_explorer.over_radii(by_radius, ["8", "1"], "0.1", live=False).to_dict()
+    chart = class_explorer.radius_explorer(by_radius, ["8", "1"], "0.1", live=False).to_dict()
     bound = {param["name"]: param["bind"]["options"] for param in chart["params"] if "bind" in param}
     assert bound["chosen_class"] == ["8", "1"]
     assert len(bound["chosen_radius"]) == 7
@@ -314,10 +314,10 @@ def test_the_class_explorer_draws_each_radius_and_class(by_radius):
 
 def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radius(answered, by_radius):
     style.setup()
-    calls, attack = [], runs.attacker(answered, answered.cheap)
+    calls, attack = [], runs.attack_function(answered, answered.cheap)
     attacker = lambda *_: lambda **chosen: calls.append(chosen) or attack(**chosen)  # noqa: E731
-    now = gallery.attacked_now(attacker, [answered], answered.cheap, count=2)
-    live = class_explorer.over_radii(by_radius, ["8", "1"], "0.1", show=now, live=True)
+    now = gallery.attack_live(attacker, [answered], answered.cheap, count=2)
+    live = class_explorer.radius_explorer(by_radius, ["8", "1"], "0.1", show=now, live=True)
     boxes = {box.description: box for box in live.children[0].children}
     boxes["class"].value, boxes["radius"].value = "1", "0.2"
     assert calls[-1] == {"label": "1", "count": 2, "eps": "0.2"}
@@ -342,10 +342,10 @@ def test_features_are_what_the_last_layer_reads(network, data):
 
 def test_normalisation_is_that_of_the_file_then_that_of_the_user(data, network, tmp_path):
     own = safetensors.torch.load_file(network)["mean"].ravel()
-    assert torch.equal(foreign_network.network(runs.audit(str(network))).mean.ravel(), own)
+    assert torch.equal(audited_network.network(runs.audit(str(network))).mean.ravel(), own)
     bare = changed(network, tmp_path / "bare.safetensors", lambda state: [state.pop(name) for name in ("mean", "std")])
     for normalise, mean, std in (("none", 0.0, 1.0), ("0.25/0.5", 0.25, 0.5), ("dataset", float(own), None)):
-        model = foreign_network.network(runs.audit(str(bare), normalise=normalise))
+        model = audited_network.network(runs.audit(str(bare), normalise=normalise))
         assert float(model.mean) == pytest.approx(mean)
         assert std is None or float(model.std) == std
 
@@ -373,12 +373,12 @@ def test_a_module_of_the_users_is_known_by_its_code_and_run_from_its_source(data
     assert right(once) < 60
     assert runs.features(once).sizes["feature"] == 24
     assert runs.features(once).attrs["layer"] == "penultimate"
-    answer = foreign_network.network(once)(x)
+    answer = audited_network.network(once)(x)
     thrice = theirs(after=" * 3")
     assert thrice.id != once.id
-    assert torch.allclose(foreign_network.network(thrice)(x), 3 * answer)
+    assert torch.allclose(audited_network.network(thrice)(x), 3 * answer)
     with pytest.raises(UserError, match="has changed since the audit began"):
-        foreign_network.network(once)
+        audited_network.network(once)
 
 
 NO_GRADIENT = "theirs has no gradient with respect to its pixels"
@@ -416,7 +416,7 @@ def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
         audit_evaluation.ensure_keys(store.outcomes_of([(audit, audit.evaluations)]))
     state = safetensors.torch.load_file("theirs.safetensors")
     torch.save({f"module.{name}": value for name, value in state.items()}, "wrapped.pt")
-    found = foreign_network.network(small_audit("wrapped.pt", model="my_module:build"))
+    found = audited_network.network(small_audit("wrapped.pt", model="my_module:build"))
     assert torch.equal(found.last.weight, state["last.weight"])
 
 
@@ -442,12 +442,12 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     assert 'src="http' not in text
     assert "run.audit(weights" not in text
     assert text.index("mine less other") < text.index("only mine") < text.index("All classes as a table")
-    assert numbers["audit"]["sha256"] == foreign_network.digest(network)
-    assert numbers["against"]["sha256"] == foreign_network.digest(other)
+    assert numbers["audit"]["sha256"] == audited_network.digest(network)
+    assert numbers["against"]["sha256"] == audited_network.digest(other)
     assert numbers["against"]["all_images"]["first"] == pytest.approx(numbers["robust"]["overall"]["value"], abs=1e-3)
     assert sorted(numbers["evaluations"]) == sorted(path.stem for path in page.parent.glob("outcomes/*.nc"))
     shown = runs.audit(str(page.parent))
-    rates = metrics.accuracy(audit_report.network_counts(runs.audited(shown)).sel(attack=masking.WORST))
+    rates = metrics.accuracy(audit_report.network_counts(runs.audit_outcomes(shown)).sel(attack=masking.WORST))
     assert [one["accuracy"]["worst case"]["value"] for one in numbers["classes"].values()] == pytest.approx(rates.values)
     assert numbers["robust"]["worst"]["value"] == pytest.approx(float(rates.min()))
     assert numbers["worst_class"]["name"] == str(rates.label[int(rates.argmin("label"))].item())
@@ -475,7 +475,7 @@ def test_a_stored_audit_is_shown_without_its_network_and_another_folder_is_named
     (folder / "report.json").write_text(json.dumps({"audit": json.loads(answered.json())}))
     monkeypatch.setattr(images, "load", lambda *given: pytest.fail("images are read"))
     shown = runs.audit(str(folder))
-    assert runs.audited(shown).identical(runs.audited(answered))
+    assert runs.audit_outcomes(shown).identical(runs.audit_outcomes(answered))
     words = ["--weights", folder, "--model", "small-cnn", "--dataset", "digits", "--eps", "0.1"]
     assert command(monkeypatch, "audit", *words) == 2
     folder.rename(tmp_path / "another")
@@ -526,4 +526,4 @@ def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, monkeypatc
     fresh = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
     assert fresh.id != audit.id
     with pytest.raises(UserError, match="normalise=dataset needs the training images of folder:signs, which are not here; write"):
-        foreign_network.network(runs.audit(str(network), dataset="folder:signs", eps="0.1", skip_bad=True, normalise="dataset"))
+        audited_network.network(runs.audit(str(network), dataset="folder:signs", eps="0.1", skip_bad=True, normalise="dataset"))

@@ -14,9 +14,9 @@ from classwise.papers import registry, scales
 from classwise.papers.scales import Scale
 from classwise.papers.sections import Section
 from classwise.runs import store
-from classwise.runs.recorded import CONVERGENCE, converged
+from classwise.runs.recorded import CONVERGENCE, doubled_epochs
 from classwise.runs.schedule import pool
-from classwise.stats.convergence import comparison, unconverged
+from classwise.stats.convergence import comparison, unconverged_trainings
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_every_defence_that_is_compared_is_one_of_the_trainings():
     assert names >= {spec.defence for spec, _ in registry.request("defences").pairs} - set(scales.FINE_TUNED)
 
 
-@pytest.mark.parametrize("scale", [name for name, size in scales.SCALES.items() if not size.only_read])
+@pytest.mark.parametrize("scale", [name for name, size in scales.SCALES.items() if not size.recorded_only])
 def test_every_scale_that_is_computed_can_be_compared(scale):
     assert all(float(spec.eps) < 0.5 for spec in convergence.trainings(scale).values() if "/" not in spec.eps)
 
@@ -74,7 +74,7 @@ def test_twice_as_long_doubles_epochs_and_milestones_and_changes_nothing_else():
 
 def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
     with pytest.raises(UserError, match=r"no comparison .* is recorded: `make converged SCALE=tiny` computes it"):
-        converged("tiny")
+        doubled_epochs("tiny")
     for scale, says in (("laptp", "did you mean 'laptop'"), ("laptop", "scale 'laptop' is only read")):
         with pytest.raises(UserError, match=says):
             convergence.record(scale, Console())
@@ -90,7 +90,7 @@ def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
             stored = store.Key(changed, store.OUTCOMES, convergence.ATTACK).read()
             part = compared.sel(training=name, epochs=epochs, seed=0)
             part = part.where(part.truth >= 0, drop=True)
-            assert part.answer.values.tolist() == stored.answer.sel(image=part.image).values.tolist()
+            assert part.prediction.values.tolist() == stored.prediction.sel(image=part.image).values.tolist()
     before = sorted((data / "runs").glob("*/*/*/history.nc"))
     assert len(before) == 3 * 2 * 2
     convergence.record("tiny", quiet, workers=1)
@@ -106,7 +106,7 @@ def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
     after = results.load(path, CONVERGENCE)
     assert after.training.values.tolist() == ["pgd-at, digits-apart", "pgd-at", "trades"]
     same = compared.sel(training="pgd-at / at-ema", drop=True)
-    for name in ("truth", "answer"):
+    for name in ("truth", "prediction"):
         xr.testing.assert_equal(after[name].sel(training="pgd-at", image=same.image, drop=True), same[name])
 
 
@@ -124,7 +124,7 @@ def test_all_networks_of_quick_have_converged():
     assert alike[0] == alike[1]
     assert compared.seed.values.tolist() == list(scales.SCALES["quick"].seeds)
     changes = comparison(compared)
-    assert unconverged(changes) == []
+    assert unconverged_trainings(changes) == []
     # MART becomes unstable in longer trainings.
     gain = changes["gain"].sel(bound="high")
     assert gain.training.values[gain.values < 0].tolist() == ["mart"]

@@ -31,7 +31,7 @@ def at_once(action):
 
 
 def test_two_users_of_one_folder_train_and_evaluate_once(data, small):
-    asked = replace(PGD, batch=60).resolved_for(small)
+    asked = replace(PGD, batch=60).resolve_for(small)
     lines = []
 
     def use():
@@ -57,7 +57,7 @@ def test_two_imports_of_one_archive_import_each_run_once(data, small, ready, tmp
 def test_what_a_killed_import_left_is_removed_and_completed(data, small, done, tmp_path):
     path = archive.pack([(small, [])], tmp_path / "out", weights="full")
     archive.unpack(path)
-    before, folder = contents(data / "recorded"), store.recorded(small)
+    before, folder = contents(data / "recorded"), store.recorded_folder(small)
     (data / "recorded" / ".import-killed" / "digits").mkdir(parents=True)
     assert archive.unpack(path) == ([], [small.relative_path])
     for name in ("history.nc", store.WEIGHTS, store.CHECKSUMS):  # each was about to be moved
@@ -100,7 +100,7 @@ def use(spec, folder):
     """Train, evaluate, pack and import a run."""
     runs.outcomes([spec], [PGD])
     if not archive.contents(folder / "out"):
-        archive.pack([(spec, [PGD.resolved_for(spec)])], folder / "out", weights="full")
+        archive.pack([(spec, [PGD.resolve_for(spec)])], folder / "out", weights="full")
     archive.unpack(folder / "out" / "recorded-1.tar")
 
 

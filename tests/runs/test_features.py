@@ -20,7 +20,7 @@ PGD = Evaluation(attack="pgd-20")
 
 def read_directly(spec, evaluation):
     """Return the features of the images of an evaluation, attacked by the function that pages attack images with."""
-    found = evaluate.attacker(spec, evaluation)()
+    found = evaluate.attack_function(spec, evaluation)()
     pixels = torch.from_numpy(found.pixels.sel(form="attacked").values)
     values, _ = penultimate(networks.network_of(spec, evaluation), [pixels], 10)
     return values.numpy(), found.truth.values
@@ -36,7 +36,7 @@ def test_features_are_of_the_images_and_the_checkpoint_of_the_evaluation(data, s
     ready(spec)
     runs.outcomes([spec], [evaluation])
     stored = runs.features(spec, evaluation)
-    values, truth = read_directly(spec, evaluation.resolved_for(spec))
+    values, truth = read_directly(spec, evaluation.resolve_for(spec))
     number = np.bincount(truth, minlength=10)
     assert (stored.images.sum("block").values == number).all()
     assert stored.sizes["block"] == max(1, min(20, number.min() // 4))
@@ -59,7 +59,7 @@ def test_networks_with_few_features_have_the_place_of_each_image(data, small):
     assert stored.place.sizes == {"image": 360, "feature": 2}
     outcomes = runs.outcomes([plane], [PGD]).squeeze()
     assert (stored.truth.values == outcomes.truth.sel(image=stored.image).values).all()
-    assert (stored.answer.values == outcomes.answer.sel(image=stored.image).values).all()
+    assert (stored.prediction.values == outcomes.prediction.sel(image=stored.image).values).all()
     total = stored.place.groupby(stored.truth.rename("label")).sum()
     np.testing.assert_allclose(total.values, stored.total.sum("block").values, rtol=1e-4, atol=1e-4)
 
@@ -76,7 +76,7 @@ def test_features_of_several_runs_lie_along_the_dimensions_of_outcomes(data, sma
     # The predictions are those of the same blocks of images, under the attack without features, too.
     clean = found["count"].sel(attack="clean").sum("predicted").transpose(*found.images.sel(attack="clean").dims)
     assert (clean == found.images.sel(attack="clean")).all()
-    right = (outcomes.answer == outcomes.truth).where(outcomes.truth >= 0, False).sum("image")
+    right = (outcomes.prediction == outcomes.truth).where(outcomes.truth >= 0, False).sum("image")
     same = found["count"].where(found.label == found.predicted, 0).sum(["block", "label", "predicted"])
     assert (same == right).all()
     assert found.attrs["shared_images"] == ""
@@ -84,4 +84,4 @@ def test_features_of_several_runs_lie_along_the_dimensions_of_outcomes(data, sma
         alone = features.statistics(runs.features(spec))
         together = features.statistics(found).sel(seed=spec.seed, attack="clean", defence=spec.defence)
         np.testing.assert_allclose(together.gram, alone.gram, rtol=1e-5)
-    assert float(features.drawn(found, 5)["variance"].sel(attack="clean").min()) > 0
+    assert float(features.resample(found, 5)["variance"].sel(attack="clean").min()) > 0

@@ -28,7 +28,7 @@ def rows(data):
     for place, spec in enumerate(SPECS):
         attrs = store.provenance(spec, "a device", 1) | {"created": f"2026-01-0{place + 1}T00:00:00+00:00"}
         results.save(mocks.dataset().assign_attrs(attrs), store.HISTORY, store.run_folder(spec) / "history.nc")
-    evaluation = Evaluation(attack="pgd-20").resolved_for(SPECS[0])
+    evaluation = Evaluation(attack="pgd-20").resolve_for(SPECS[0])
     outcomes = mocks.dataset("outcomes 1", per_class=4)
     outcomes = outcomes.assign_attrs(store.provenance(SPECS[0], "a device", 1, evaluation), checks="{}")
     results.save(outcomes, store.OUTCOMES, store.Key(SPECS[0], store.OUTCOMES, evaluation).file)
@@ -113,7 +113,7 @@ def test_the_settings_of_a_run_begin_with_those_that_are_not_the_default():
 
 
 def test_a_run_that_is_recorded_as_well_is_shown_as_it_was_computed_here(rows):
-    recorded = store.recorded(SPECS[1])
+    recorded = store.recorded_folder(SPECS[1])
     shutil.copytree(store.run_folder(SPECS[1]), recorded)
     assert listing.folder_of(SPECS[1].id) == store.run_folder(SPECS[1])
     shutil.rmtree(store.run_folder(SPECS[1]))

@@ -155,7 +155,7 @@ def test_only_what_was_made_of_the_same_images_by_the_same_settings_is_continued
     if changed == "images":
         monkeypatch.setattr(train, "folder_digest", lambda dataset: "another")
     elif changed == "settings":
-        monkeypatch.setattr(rebuild.rebuilding, "INVERSION", rebuild.rebuilding.Inversion(steps=99))
+        monkeypatch.setattr(rebuild.feature_inversion, "INVERSION", rebuild.feature_inversion.Inversion(steps=99))
     elif changed == "batch":
         monkeypatch.setattr(rebuild, "BATCH", 24)
     elif changed == "weights":
@@ -187,7 +187,7 @@ def test_a_source_that_is_recorded_without_weights_is_refused_at_the_door(data, 
     mocks.record(robust, Evaluation())
     pool.check([(robust, [Evaluation()])])
     assert runs.rebuilt(robust).sizes["shown"] == 40
-    (store.recorded(robust) / store.Key(robust, store.REBUILT).name).unlink()
+    (store.recorded_folder(robust) / store.Key(robust, store.REBUILT).name).unlink()
     with pytest.raises(NotRecorded, match="rebuilt images of"):
         runs.rebuilt(robust)
 
@@ -206,7 +206,7 @@ def test_rebuilding_is_in_the_estimate_of_the_cost(usual, robust):
 
 
 def test_recording_trains_the_source_first_and_packs_the_pictures(data, robust, tmp_path, monkeypatch):
-    evaluation = Evaluation().resolved_for(robust)
+    evaluation = Evaluation().resolve_for(robust)
     lines, budget = [], Budget(300, time.monotonic())
     assert recorder.record([Item(robust, (evaluation,), "a test")], tmp_path / "out", budget, say=lines.append) == []
     trained = [line for line in lines if line.startswith("trained")]

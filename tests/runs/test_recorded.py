@@ -15,9 +15,9 @@ from classwise import runs
 from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import registry, scales
-from classwise.papers.sections import Arranged, Section
+from classwise.papers.sections import Derived, Section
 from classwise.runs import judge, store
-from classwise.runs.recorded import recorded_part
+from classwise.runs.recorded import keep_stored
 
 SECTION, SCALE = "tian2021/4-1-class-bias", "laptop"
 CLEAN, PGD = Evaluation(), Evaluation(attack="pgd-20")
@@ -44,9 +44,9 @@ def request_(data):
 
 def test_nothing_recorded_is_an_error_that_names_the_command_and_other_scales_are_left_as_they_are(data):
     with pytest.raises(NotRecorded, match=r"no run .* at scale 'laptop'; `classwise record --scale laptop`"):
-        runs.available(registry.request(SECTION, SCALE))
+        runs.keep_recorded(registry.request(SECTION, SCALE))
     request = registry.request(SECTION, "quick")
-    assert runs.available(request) is request
+    assert runs.keep_recorded(request) is request
 
 
 def test_what_is_stored_is_kept_with_the_evaluations_that_all_runs_have(data):
@@ -55,7 +55,7 @@ def test_what_is_stored_is_kept_with_the_evaluations_that_all_runs_have(data):
     record(first["pgd-at"], CLEAN, PGD, Evaluation(attack="fgsm"))
     record(first["trades"], CLEAN, PGD)
     record(first["mart"])  # trained, not evaluated
-    part = runs.available(request)
+    part = runs.keep_recorded(request)
     assert part.specs == (first["pgd-at"], first["trades"])
     assert [one.attack for one in part.evaluations] == ["clean", "pgd-20"]
     assert {name: [one.attack for one in some] for name, some in part.extra_evaluations.items()} == {
@@ -81,7 +81,7 @@ def test_a_page_may_show_photographs_at_the_level_of_the_papers_first(request_):
 def test_parts_that_are_not_recorded_say_so(data):
     request = registry.request("tian2021/6-1-training-adjustment", SCALE)
     record(request.specs[0], CLEAN, PGD)
-    part = runs.available(request)
+    part = runs.keep_recorded(request)
     assert list(part.parts) == []
     with pytest.raises(NotRecorded, match="the part 'again' of this section is not recorded; there are: none"):
         part.parts["again"]
@@ -113,13 +113,13 @@ def test_claims_that_no_run_of_a_scale_could_test_are_not_missing_from_a_complet
     for spec in registry.request(SECTION, SCALE, defences=["standard"]).specs:
         record(spec, CLEAN, PGD)
     with pytest.raises(NotRecorded, match="the runs that the claims") as raised:
-        runs.judged(SECTION, runs.available(registry.request(SECTION, SCALE)))
+        runs.judge_section(SECTION, runs.keep_recorded(registry.request(SECTION, SCALE)))
     assert raised.type is NotRecorded
     section = "benz2020/3-1-over-training"
     for spec in registry.request(section, SCALE).specs:
         record(spec, CLEAN, PGD)
     with pytest.raises(NotAtScale, match="no run of scale 'laptop' could test the claims"):
-        runs.judged(section, runs.available(registry.request(section, SCALE)))
+        runs.judge_section(section, runs.keep_recorded(registry.request(section, SCALE)))
 
 
 def test_verdicts_are_computed_again_only_if_results_change(request_, data, monkeypatch):
@@ -160,7 +160,7 @@ def test_verdicts_depend_on_all_code_but_that_of_the_book_and_on_the_versions_of
     shutil.copytree(Path(classwise.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(classwise, "__file__", str(copy / "__init__.py"))
     first, changed = judge._code.__wrapped__(), {}
-    for name in ("images/backgrounds.py", "papers/measures.py", "book/merging.py", "papers/home.py"):
+    for name in ("images/backgrounds.py", "papers/measures.py", "book/scale_switch.py", "papers/home.py"):
         text = (copy / name).read_text()
         (copy / name).write_text(text + "\n# changed\n")
         changed[name] = judge._code.__wrapped__() != first
@@ -188,7 +188,7 @@ def test_verdicts_are_computed_where_nothing_can_be_written(request_, data, monk
 
 def test_a_page_says_what_was_trained_and_how_long_the_recording_took(request_):
     record(request_.specs[0], CLEAN, PGD)
-    part = runs.available(request_)
+    part = runs.keep_recorded(request_)
     assert runs.training(part.specs) == "One run of each defence: ResNet-10 of width 24, 13 epochs, radius 8/255."
     assert runs.training(request_.specs).startswith("3 runs of each defence")
     several = [spec for spec in request_.specs if spec.defence == "pgd-at" or (spec.defence, spec.seed) == ("trades", 0)]
@@ -200,7 +200,7 @@ def test_a_page_says_what_was_trained_and_how_long_the_recording_took(request_):
     assert runs.recording(replace(request_, specs=request_.specs[1:])) == ""
     more = registry.request("tian2021/6-1-training-adjustment", SCALE)
     again = recorded(more.parts["again"])
-    assert runs.recording(recorded_part(more)).startswith(f"Recorded: {len(again)} runs (")
+    assert runs.recording(keep_stored(more)).startswith(f"Recorded: {len(again)} runs (")
 
 
 def test_a_part_has_the_runs_that_are_there_and_variants_count_together(data):
@@ -208,14 +208,14 @@ def test_a_part_has_the_runs_that_are_there_and_variants_count_together(data):
     plain, (one, other) = request.parts["plain"], request.specs
     for spec in plain.specs:
         record(spec, *plain.evaluations_of(spec)[: 1 if spec.defence == "pgd-at" else None])
-    assert {spec.defence for spec in recorded_part(request).parts["plain"].specs} == {"standard"}
+    assert {spec.defence for spec in keep_stored(request).parts["plain"].specs} == {"standard"}
     record(one, *request.evaluations)
     with pytest.raises(NotRecorded, match="no run of this section is recorded"):
-        runs.available(request)
+        runs.keep_recorded(request)
     record(other, request.evaluations[0])
-    assert recorded_part(request).specs == ()
+    assert keep_stored(request).specs == ()
     record(other, *request.evaluations)
-    assert runs.available(request).specs == (one, other)
+    assert runs.keep_recorded(request).specs == (one, other)
 
 
 def test_two_methods_are_compared_before_all_of_a_table_are_recorded(data, monkeypatch):
@@ -235,7 +235,7 @@ def test_a_network_that_an_arrangement_selects_is_recorded_or_its_claims_are_not
     assert {one.verdict for one in judged(section).values()} == {"not tested"}
     for spec, evaluations in request.pairs:
         record(spec, *evaluations)
-    arranged = {"all": Arranged(lambda plain: plain.sel(defence=["another"]), ("",))}
+    arranged = {"all": Derived(lambda plain: plain.sel(defence=["another"]), ("",))}
     monkeypatch.setitem(registry.SECTIONS, section, replace(registry.SECTIONS[section], arrange=arranged))
     with pytest.raises(KeyError, match="not all values found in index 'defence'"):
         runs.claim_inputs(section, request)
@@ -286,36 +286,36 @@ def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
         defences=("pgd-at",),
         parts={"other": part},
         arrange={
-            "alone": Arranged(lambda own: own, ("",)),
-            "both": Arranged(lambda own, other: own, ("", "other")),
-            "either": Arranged(lambda own, other: own.assign_attrs(other=other is not None), ("",), ("other",)),
+            "alone": Derived(lambda own: own, ("",)),
+            "both": Derived(lambda own, other: own, ("", "other")),
+            "either": Derived(lambda own, other: own.assign_attrs(other=other is not None), ("",), ("other",)),
         },
     )
     monkeypatch.setitem(registry.SECTIONS, SECTION, made)
     request = registry.request(SECTION, SCALE)
     recorded(request)
     record(request.parts["other"].specs[0], CLEAN)
-    alone = runs.claim_inputs(SECTION, runs.available(request))
+    alone = runs.claim_inputs(SECTION, runs.keep_recorded(request))
     assert list(alone) == ["alone", "either"]
     assert not alone["either"].attrs["other"]
     with pytest.raises(NotRecorded, match="not all runs of 'both' are recorded; there are: alone, either"):
         alone["both"]
     record(request.parts["other"].specs[1], CLEAN, PGD)
-    complete = runs.claim_inputs(SECTION, runs.available(request))
+    complete = runs.claim_inputs(SECTION, runs.keep_recorded(request))
     assert list(complete) == ["alone", "both", "either"]
     assert complete["either"].attrs["other"]
     assert np.array_equal(alone["alone"].seed, [0, 1, 2])  # what is read is not limited by max_seeds
     never = replace(made.parts["other"], variants=lambda scale, plain: ())
     monkeypatch.setitem(registry.SECTIONS, SECTION, replace(made, parts={"other": never}))
     with pytest.raises(NotAtScale, match="this scale has no runs for 'both'"):
-        runs.page(SECTION, SCALE)[1]["both"]
+        runs.load_page(SECTION, SCALE)[1]["both"]
 
 
 def test_calibrated_outcomes_hold_what_each_class_was_trained_with(data, monkeypatch):
     made = Section(title="", defences=("pgd-at",), evaluations=(CLEAN, PGD), adds=("late_settings",))
-    monkeypatch.setitem(registry.SECTIONS, SECTION, replace(made, arrange={"": Arranged(lambda own: own, ("",))}))
+    monkeypatch.setitem(registry.SECTIONS, SECTION, replace(made, arrange={"": Derived(lambda own: own, ("",))}))
     specs = recorded(registry.request(SECTION, SCALE))
-    found = runs.claim_inputs(SECTION, runs.available(registry.request(SECTION, SCALE)))[""]
+    found = runs.claim_inputs(SECTION, runs.keep_recorded(registry.request(SECTION, SCALE)))[""]
     assert found.radius.dims == ("defence", "seed", "predicted")
     radius = runs.history(specs).radius
     assert np.allclose(found.radius * found.uniform_radius, radius[..., -1, :] / radius[..., 0, :] * found.uniform_radius)
@@ -325,13 +325,13 @@ def test_a_run_that_lacks_an_evaluation_does_not_take_it_from_the_others(request
     first, second = (spec for spec in request_.specs if spec.defence == "pgd-at" and spec.seed < 2)
     record(first, CLEAN, PGD)
     record(second, CLEAN)
-    part = runs.available(request_)
+    part = runs.keep_recorded(request_)
     assert part.specs == (first,)
     assert [one.attack for one in part.evaluations] == ["clean", "pgd-20"]
     more = registry.request("tian2021/4-3-attacks-and-defences", SCALE)
     record(second, PGD)
     record(first, Evaluation(attack="fgsm"))
-    part = runs.available(more)
+    part = runs.keep_recorded(more)
     fgsm = part.extra_evaluations["pgd-at"][0]
     assert fgsm.attack == "fgsm"
     assert part.absent == {(second, fgsm)}

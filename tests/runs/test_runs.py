@@ -205,7 +205,7 @@ def test_several_runs_become_one_dataset(data, small, ready):
     assert (history["count"].sel(defence="pgd-at", seed=1, attack=one.attack) == one).all()
     outcomes = runs.outcomes(specs, [Evaluation(), PGD])
     assert outcomes.attack.values.tolist() == ["clean", "pgd-10"]
-    alone = store.Key(specs[3], store.OUTCOMES, PGD.resolved_for(specs[3])).read()
+    alone = store.Key(specs[3], store.OUTCOMES, PGD.resolve_for(specs[3])).read()
     both = aggregate.counts(outcomes).sel(defence="pgd-at", seed=0, attack="pgd-10")
     assert (both == aggregate.counts(alone)).all()
     images = [len(validate.images_of(spec, "test")) for spec in specs[:2]]
@@ -281,7 +281,7 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small, done):
     assert runs.examples(small, PGD, per_class=2).equals(examples)
     delta = (examples.pixels.sel(form="attacked") - examples.pixels.sel(form="clean")).values
     assert np.abs(delta).max() == pytest.approx(0.2, abs=1e-6)
-    attack = runs.attacker(small, PGD)
+    attack = runs.attack_function(small, PGD)
     some = attack(label="8", count=3, eps=0.05)
     assert some.truth.values.tolist() == [8, 8, 8]
     assert float(abs(some.pixels.diff("form")).max()) == pytest.approx(0.05, abs=1e-6)
@@ -290,7 +290,7 @@ def test_examples_are_kept_and_the_attacker_attacks_now(data, small, done):
 
 
 def test_an_evaluation_that_was_cut_short_goes_on_where_it_was(data, small, done):
-    asked = Evaluation(attack="square", options={"queries": 40}, batch=100).resolved_for(small)
+    asked = Evaluation(attack="square", options={"queries": 40}, batch=100).resolve_for(small)
     evaluate.evaluate_run(small, asked)
     key = store.Key(small, store.OUTCOMES, asked)
     whole = key.read()
@@ -327,7 +327,7 @@ def test_a_checkpoint_with_the_weights_of_another_has_its_outcomes(data, small, 
 
 
 def test_what_an_evaluation_had_done_is_refused_or_repaired_when_it_is_damaged_or_foreign(data, small, done):
-    asked, other = (Evaluation(attack="pgd-10", options={"steps": steps}).resolved_for(small) for steps in (1, 2))
+    asked, other = (Evaluation(attack="pgd-10", options={"steps": steps}).resolve_for(small) for steps in (1, 2))
     key = store.Key(small, store.OUTCOMES, asked)
     part = key.file.with_suffix(".part")
     part.parent.mkdir()
@@ -366,8 +366,8 @@ def test_a_black_box_that_is_ahead_of_gradients_is_said(data, small, done):
     asked = [Evaluation(attack=name, options=given) for name, given in (("pgd-10", {"steps": 1}), ("square", {"queries": 5}))]
     runs.outcomes([small], asked)
     rows = [({"defence": "pgd-at", "attack": one.attack}, store.Key(small, store.OUTCOMES, one).read()) for one in asked]
-    nothing = rows[0][1].assign(flipped=rows[0][1].flipped & False)
-    everything = rows[1][1].assign(flipped=~(rows[1][1].flipped & False))
+    nothing = rows[0][1].assign(misclassified=rows[0][1].misclassified & False)
+    everything = rows[1][1].assign(misclassified=~(rows[1][1].misclassified & False))
     said = describe.collected_warnings([(rows[0][0], nothing), (rows[1][0], everything)])
     assert said == {"a black-box attack breaks images that no white-box attack breaks": ["pgd-at under square"]}
     assert describe.collected_warnings([(rows[0][0], everything.assign_attrs(nothing.attrs)), (rows[1][0], everything)]) == {}
@@ -380,7 +380,7 @@ def test_a_grid_of_options_is_a_dimension(data, small, done):
     found = runs.outcomes([small], grid)
     assert found.inverse.values.tolist() == [2.0, 50.0]
     best = aggregate.strongest(found, "inverse")
-    assert int(best.flipped.sum()) == int(found.flipped.sum("image").max())
+    assert int(best.misclassified.sum()) == int(found.misclassified.sum("image").max())
 
 
 def test_images_are_corrupted_before_an_evaluation(data, small, done):
@@ -610,7 +610,7 @@ def test_recorded_results_say_so(data, small, ready):
     line = runs.sources(runs.history([small]))
     assert all(words in line for words in ("computed here", time.strftime("%Y-"), "device"))
     assert "\n" not in line
-    recorded = store.recorded(small)
+    recorded = store.recorded_folder(small)
     recorded.parent.mkdir(parents=True)
     store.run_folder(small).rename(recorded)
     assert "all results recorded, not computed here" in runs.sources(runs.history([small]))
@@ -625,10 +625,10 @@ def test_a_section_says_which_of_its_results_are_recorded(data, small, done):
     assert runs.recorded_runs(section) == "Nothing is recorded at larger scales."
     spec = registry.request(section, "short").specs[0]
     history = results.load(store.run_folder(small) / "history.nc", store.HISTORY)
-    results.save(history.assign_attrs(device="a GPU", commit="abc"), store.HISTORY, store.recorded(spec) / "history.nc")
+    results.save(history.assign_attrs(device="a GPU", commit="abc"), store.HISTORY, store.recorded_folder(spec) / "history.nc")
     assert runs.recorded_runs(section) == "Nothing is recorded at larger scales."
     for one in registry.request(section, "short").evaluations:
-        path = store.recorded(spec) / store.Key(spec, store.OUTCOMES, one).name
+        path = store.recorded_folder(spec) / store.Key(spec, store.OUTCOMES, one).name
         results.save(mocks.dataset("outcomes 1"), store.OUTCOMES, path)
     assert runs.recorded_runs(section).startswith("Recorded at scale short: 1 of 9 runs (a GPU, commit abc, 2")
     assert runs.recorded_runs(section).count("scale") == 1
@@ -658,7 +658,7 @@ def test_other_luck_leaves_the_images_and_changes_the_weights():
 
 def test_a_background_is_painted_before_the_attack():
     spec = Spec(dataset="digits-cluttered", eps="0.2", width=2)
-    plain, white = (evaluate.problem(spec, Evaluation(transform=name))[0] for name in ("none", "white-background"))
+    plain, white = (evaluate.attack_inputs(spec, Evaluation(transform=name))[0] for name in ("none", "white-background"))
     assert torch.equal(plain.index, white.index)
     assert (white.pixels >= plain.pixels).all()
     assert (white.pixels > plain.pixels).float().mean() > 0.2

@@ -21,7 +21,7 @@ def test_an_attack_tells_its_steps_and_what_is_unusual():
 )
 def test_the_paper_stands_beside_the_runs_that_follow_it(paper, attack, options):
     spec = registry.training("paper", "pgd-at", 0, paper)
-    table = settings.compared_with_paper(paper, "cifar10", {"ours": (spec, Evaluation(attack=attack))})
+    table = settings.comparison_with_paper(paper, "cifar10", {"ours": (spec, Evaluation(attack=attack))})
     for field in ("epochs", "milestones", "lr", "momentum", "eps", "optimiser"):
         assert table.loc[field, "ours"] == table.loc[field, "the paper"], field
     assert float(table.loc["weight_decay", "ours"]) == float(table.loc["weight_decay", "the paper"])
@@ -31,7 +31,7 @@ def test_the_paper_stands_beside_the_runs_that_follow_it(paper, attack, options)
 def test_a_paper_without_numbers_has_settings_and_misprints():
     assert registry.tables_of("benz2020").rows().empty
     assert len(registry.tables_of("benz2020").misprints()) == 4
-    printed = settings.published("benz2020")
+    printed = settings.published_settings("benz2020")
     assert set(printed["setup"]) == {"3.1"}
     models = printed[printed["field"] == "models"]["value"].item().split(", ")
     assert (len(models), models[0], models[-1]) == (9, "LeNet", "Inception-v3")
@@ -39,15 +39,15 @@ def test_a_paper_without_numbers_has_settings_and_misprints():
 
 def test_the_code_of_the_authors_is_a_setup_of_its_own_which_adds_to_the_paper_or_differs_from_it():
     paper, code = (
-        settings.compared_with_paper("wei2023", "cifar10", {}, **more)["the paper"] for more in ({}, {"setup": "code"})
+        settings.comparison_with_paper("wei2023", "cifar10", {}, **more)["the paper"] for more in ({}, {"setup": "code"})
     )
     both = paper.index.intersection(code.index)
     assert len(both) == 6
     assert (code[both] != paper[both]).all()
     assert code["batch"] == str(registry.training("paper", "pgd-at", 0, "wei2023").batch)
-    assert list(settings.compared_with_paper("tian2021", "mnist", {}).loc[["eps"], "the paper"]) == ["0.3"]
+    assert list(settings.comparison_with_paper("tian2021", "mnist", {}).loc[["eps"], "the paper"]) == ["0.3"]
     with pytest.raises(UserError, match=r"unknown paper with tables 'benz2021' .did you mean 'benz2020'"):
-        settings.published("benz2021")
+        settings.published_settings("benz2021")
 
 
 def test_methods_have_the_settings_of_their_parts():

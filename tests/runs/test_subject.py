@@ -55,7 +55,7 @@ def test_a_third_kind_of_subject_is_evaluated_and_loaded(data):
     assert outcomes.sizes == {"checkpoint": 2, "attack": 2, "image": len(images_of(first, "test")), "predicted": 3}
     assert outcomes.checkpoint.values.tolist() == ["a", "b"]
     assert (outcomes.attrs["dataset"], outcomes.attrs["scale"]) == ("digits", "own settings")
-    assert (outcomes.flipped.sum("image").diff("attack") >= 0).all()
+    assert (outcomes.misclassified.sum("image").diff("attack") >= 0).all()
     stored = data / "published" / first.name / store.Key(first, store.OUTCOMES, PGD).name
     written = stored.stat().st_mtime_ns
     again = runs.outcomes([first], [PGD])
@@ -73,7 +73,7 @@ def test_examples_and_features_of_a_third_kind_of_subject(data):
 
 def test_images_of_a_third_kind_of_subject_are_attacked_live(data):
     subjects = [Published(checkpoint=name, dataset="digits", eps="0.1") for name in "ab"]
-    show = gallery.attacked_now(runs.attacker, subjects, PGD, count=1).draw
+    show = gallery.attack_live(runs.attack_function, subjects, PGD, count=1).draw
     assert show("1").to_dict() != show("1", "b").to_dict()
     assert show("1") is show("1", "a")
 

@@ -29,8 +29,8 @@ HOT = Evaluation(attack="temperature-pgd-20", options={"steps": 4, "inverse": 5,
 
 def test_every_step_of_a_trace_is_a_shorter_attack_of_the_same_steps(small, done):
     asked = replace(PGD, options={"steps": 4, "step": 0.05})
-    course = evaluate.trace_attack(small, asked.resolved_for(small))
-    images, _, ball = evaluate.problem(small, asked)
+    course = evaluate.trace_attack(small, asked.resolve_for(small))
+    images, _, ball = evaluate.attack_inputs(small, asked)
     x, y = images.batch(slice(None))
     model = network_of(small)
     for steps in (1, 3, 4):
@@ -59,9 +59,9 @@ def test_a_trace_is_computed_once_and_a_damaged_one_again(small, done, data):
 
 def test_an_attack_whose_images_take_different_steps_cannot_be_traced(small, done):
     with pytest.raises(UserError, match="no steps that all images share"):
-        evaluate.trace_attack(small, Evaluation(attack="apgd-ce", per_class=1).resolved_for(small))
+        evaluate.trace_attack(small, Evaluation(attack="apgd-ce", per_class=1).resolve_for(small))
     with pytest.raises(UserError, match="no steps that all images share"):
-        evaluate.trace_attack(small, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).resolved_for(small))
+        evaluate.trace_attack(small, Evaluation(attack="pgd-20", options={"success": "any"}, per_class=1).resolve_for(small))
 
 
 def test_white_box_attacks_in_the_stable_form_are_traced():
@@ -86,7 +86,7 @@ def test_traces_are_combined_by_network_and_temperature(small, done):
 
 
 def test_traces_are_part_of_a_recorded_run(small, done, data, tmp_path):
-    item = Item(small, (PGD.resolved_for(small),), "a test", ((store.TRACE, PGD.resolved_for(small)),))
+    item = Item(small, (PGD.resolve_for(small),), "a test", ((store.TRACE, PGD.resolve_for(small)),))
     recorder.record([item], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
     asked = [(small, (PGD,))]
     seen = runs.traces(asked)

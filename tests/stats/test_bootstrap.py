@@ -15,8 +15,8 @@ def test_a_gain_over_a_base_has_the_interval_of_the_difference():
     answer = np.where(np.stack([base, better])[:, None, None], truth, 1 - truth)
     coords = {"defence": ["plain", "better"], "seed": [0], "attack": ["pgd-20"], "image": np.arange(500), "predicted": ["a", "b"]}
     dims = ("defence", "seed", "attack", "image")
-    outcomes = xr.Dataset({"truth": (dims, truth), "answer": (dims, answer.astype("i2"))}, coords)
-    outcomes["flipped"] = outcomes.truth != outcomes.answer
+    outcomes = xr.Dataset({"truth": (dims, truth), "prediction": (dims, answer.astype("i2"))}, coords)
+    outcomes["misclassified"] = outcomes.truth != outcomes.prediction
     gain = bootstrap.gains(outcomes, {"better": "plain"}, metrics.overall).squeeze(["attack", "defence"], drop=True)
     low, value, high = (float(gain.sel(bound=name)) for name in ("low", "value", "high"))
     assert value == pytest.approx(100 * (better.mean() - base.mean()), rel=1e-5)
@@ -24,25 +24,27 @@ def test_a_gain_over_a_base_has_the_interval_of_the_difference():
     separate = bootstrap.bootstrap(outcomes, metrics.overall).sel(attack="pgd-20")
     widths = (separate.sel(bound="high") - separate.sel(bound="low")).sel(defence="better")
     assert high - low < 0.6 * float(widths)
-    single = bootstrap.paired(outcomes, lambda count: metrics.overall(count).isel(defence=1, attack=0, drop=True))
+    single = bootstrap.paired_bounds(outcomes, lambda count: metrics.overall(count).isel(defence=1, attack=0, drop=True))
     assert float(single.sel(bound="value")) == pytest.approx(100 * better.mean(), rel=1e-5)
     assert float(single.sel(bound="high") - single.sel(bound="low")) > high - low
     # The precision of a class that is never predicted.
-    assert bootstrap.paired(outcomes, lambda count: metrics.overall(count) * np.nan, draws=50).isnull().all()
+    assert bootstrap.paired_bounds(outcomes, lambda count: metrics.overall(count) * np.nan, draws=50).isnull().all()
 
 
 def test_a_seed_without_any_image_is_not_drawn():
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(2, dtype="i2"), 20)
     answer = np.where(rng.random((1, 1, 40)) < 0.7, truth, 1 - truth).astype("i2")
-    data = {"truth": np.broadcast_to(truth, answer.shape), "answer": answer, "flipped": answer != truth}
+    data = {"truth": np.broadcast_to(truth, answer.shape), "prediction": answer, "misclassified": answer != truth}
     one = xr.Dataset(
         {name: (("defence", "seed", "image"), values) for name, values in data.items()},
         {"defence": ["x"], "seed": [0], "image": range(40), "predicted": ["a", "b"]},
     )
-    two = one.reindex(seed=[0, 1], fill_value={"truth": -1, "answer": -1, "flipped": False})
-    assert not np.isnan(bootstrap.paired(two, metrics.overall, draws=50)).any()
-    xr.testing.assert_equal(bootstrap.paired(two, metrics.overall, draws=50), bootstrap.paired(one, metrics.overall, draws=50))
+    two = one.reindex(seed=[0, 1], fill_value={"truth": -1, "prediction": -1, "misclassified": False})
+    assert not np.isnan(bootstrap.paired_bounds(two, metrics.overall, draws=50)).any()
+    xr.testing.assert_equal(
+        bootstrap.paired_bounds(two, metrics.overall, draws=50), bootstrap.paired_bounds(one, metrics.overall, draws=50)
+    )
 
 
 def test_a_cluster_that_lacks_a_setting_is_not_drawn_for_it():

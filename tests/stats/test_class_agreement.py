@@ -27,7 +27,11 @@ def outcomes(chances, images=80, seeds=1, odd=0.0, shared=False, seed=0):
 
 def of(truth, answer):
     dims = ("setting", "seed", "image")
-    data = {"truth": (dims, truth.astype("i2")), "answer": (dims, answer.astype("i2")), "flipped": (dims, truth != answer)}
+    data = {
+        "truth": (dims, truth.astype("i2")),
+        "prediction": (dims, answer.astype("i2")),
+        "misclassified": (dims, truth != answer),
+    }
     coords = {"setting": [f"network {number}" for number in range(len(truth))], "seed": np.arange(truth.shape[1])}
     return xr.Dataset(data, coords | {"image": np.arange(truth.shape[2]), "predicted": NAMES})
 
@@ -44,7 +48,7 @@ def two_profiles(correlation, spread=12.0, seed=0):
 
 
 def correlated(profiles):
-    return agreement.corrected(profiles).isel(setting=0, other=1)
+    return agreement.corrected_agreement(profiles).isel(setting=0, other=1)
 
 
 @pytest.mark.parametrize("true", [0.0, 0.5, 1.0])
@@ -54,7 +58,7 @@ def test_many_images_show_the_true_correlation(true):
     assert float(agreement.cross_half(shown).isel(setting=0, other=1)) == pytest.approx(true, abs=0.03)
     assert float(correlated(shown)) == pytest.approx(true, abs=0.03)
     assert float(agreement.reliability(shown).min()) > 0.98
-    assert float(abs(agreement.sampled(data, draws=100).bounds(correlated) - true).max()) < 0.1
+    assert float(abs(agreement.sample_profiles(data, draws=100).bounds(correlated) - true).max()) < 0.1
 
 
 def test_few_images_lower_the_correlation_and_the_correction_undoes_it():
@@ -70,7 +74,7 @@ def test_the_interval_covers_the_true_correlation(true):
     covered = 0
     for number in range(40):
         data = outcomes(two_profiles(true, seed=number), images=80, seed=number)
-        bounds = agreement.sampled(data, draws=300).bounds(correlated)
+        bounds = agreement.sample_profiles(data, draws=300).bounds(correlated)
         low, high = (float(bounds.sel(bound=name)) for name in ("low", "high"))
         covered += low - 1e-9 <= true <= high + 1e-9
     assert covered >= 36
@@ -94,7 +98,7 @@ def test_seeds_are_pooled_whether_they_share_their_images_or_not():
     shared, folds = (outcomes(chances, images=400, seeds=2, shared=some) for some in (True, False))
     for data in (shared, folds):
         assert float(correlated(agreement.profiles(data))) > 0.9
-        bounds = agreement.sampled(data, draws=200).bounds(correlated)
+        bounds = agreement.sample_profiles(data, draws=200).bounds(correlated)
         assert float(bounds.sel(bound="low")) > 0.7
     # Each half of each fold has half of its images.
     profile = agreement.profiles(folds).sel(half="first", label="0").isel(setting=0)
@@ -123,7 +127,7 @@ def test_profiles_of_equal_classes_have_no_corrected_correlation_and_an_unbounde
     shown = agreement.profiles(data)
     reliable = agreement.reliability(shown)
     assert np.isnan(correlated(shown)) == bool((reliable <= 0).any())
-    bounds = agreement.sampled(data, draws=200).bounds(correlated)
+    bounds = agreement.sample_profiles(data, draws=200).bounds(correlated)
     assert float(bounds.sel(bound="low")) < -0.9
     assert float(bounds.sel(bound="high")) > 0.9
 

@@ -21,13 +21,13 @@ def test_keys_become_dimensions_in_the_order_of_first_appearance():
     assert combined.defence.values.tolist() == ["trades", "standard"]
     assert combined.seed.values.tolist() == [1, 0]
     assert combined.truth.dims == ("defence", "seed", "image")
-    for (key, data), name in zip(rows, ("truth", "answer", "flipped", "logits") * 3, strict=False):
+    for (key, data), name in zip(rows, ("truth", "prediction", "misclassified", "logits") * 3, strict=False):
         xr.testing.assert_equal(combined[name].sel(key, drop=True), data[name])
     lacking = combined.sel(defence="standard", seed=0)
     assert (lacking.truth == -1).all()
-    assert not lacking.flipped.any()
+    assert not lacking.misclassified.any()
     assert lacking.logits.isnull().all()
-    assert combined.truth.dtype == combined.answer.dtype == "int16"
+    assert combined.truth.dtype == combined.prediction.dtype == "int16"
 
 
 def test_classes_are_renumbered_and_missing_images_marked():
@@ -51,9 +51,9 @@ def test_named_parts_keep_the_defence_and_the_attributes_of_the_first():
     both = combine.combine("betas", {"": first, "5:0.5": other})
     assert both.betas.values.tolist() == ["", "5:0.5"]
     assert both.defence.values.tolist() == ["trades"]
-    assert set(both.data_vars) == {"truth", "answer", "flipped"}
+    assert set(both.data_vars) == {"truth", "prediction", "misclassified"}
     assert both.attrs["scale"] == "quick"
-    assert (both.answer.sel(betas="5:0.5").values[0] == part(1).answer.values).all()
+    assert (both.prediction.sel(betas="5:0.5").values[0] == part(1).prediction.values).all()
 
 
 def test_networks_and_temperatures_have_a_name_each():
@@ -63,8 +63,8 @@ def test_networks_and_temperatures_have_a_name_each():
 
 def test_arrays_or_measures_of_parts_stand_along_a_new_dimension():
     parts = {"a": xr.DataArray([1, 2], dims="x"), "b": xr.DataArray([3, 4], dims="x")}
-    assert combine.along("of", parts).sel(of="b").values.tolist() == [3, 4]
-    assert combine.along("of", parts, lambda part: part.sum("x")).to_series().to_dict() == {"a": 3, "b": 7}
+    assert combine.concat("of", parts).sel(of="b").values.tolist() == [3, 4]
+    assert combine.concat("of", parts, lambda part: part.sum("x")).to_series().to_dict() == {"a": 3, "b": 7}
 
 
 def test_values_stand_apart_along_two_dimensions_in_the_order_of_their_keys():

@@ -66,7 +66,11 @@ def logits_of(means, per_class, noise, seed):
     logits = np.array(means)[truth] + noise * rng.normal(size=(len(truth), size))
     data = mocks.dataset("outcomes 1", tuple(map(str, range(size))), per_class=per_class)
     answer = logits.argmax(1)
-    values = {"logits": (("image", "predicted"), logits), "answer": ("image", answer), "flipped": ("image", answer != truth)}
+    values = {
+        "logits": (("image", "predicted"), logits),
+        "prediction": ("image", answer),
+        "misclassified": ("image", answer != truth),
+    }
     return data.assign(values).expand_dims(seed=[0])
 
 
@@ -75,7 +79,7 @@ MEANS = [[3.0, 1.0, 0.0, 0.0], [1.0, 2.5, 0.0, 0.0], [0.0, 0.0, 4.0, -1.0], [0.5
 
 def test_mean_logits_are_those_of_the_classes_and_their_cosines_the_true_ones():
     outcomes = logits_of(MEANS, 4000, 1.5, seed=0)
-    components = confidence.by_component(outcomes)
+    components = confidence.stack_components(outcomes)
     sums = bootstrap.sums(components, {"logit": components.logit})
     means = confidence.mean_logits(sums).transpose("label", "component")
     assert means.values == pytest.approx(np.array(MEANS), abs=4 * 1.5 / np.sqrt(4000))
@@ -88,7 +92,7 @@ def test_mean_logits_are_those_of_the_classes_and_their_cosines_the_true_ones():
 
 def test_redrawn_mean_logits_spread_as_new_images_do():
     def first(seed):
-        components = confidence.by_component(logits_of(MEANS, 50, 1.5, seed))
+        components = confidence.stack_components(logits_of(MEANS, 50, 1.5, seed))
         return components, {"logit": components.logit}
 
     of = [confidence.mean_logits(bootstrap.sums(*first(seed))).sel(label="0", component="0") for seed in range(200)]
@@ -101,7 +105,7 @@ def test_redrawn_mean_logits_spread_as_new_images_do():
 def test_a_common_offset_raises_the_cosines_until_the_mean_over_classes_is_taken_off():
     offset = np.array([9, 0, 0, 0])
     plain, shifted = (logits_of(np.array(MEANS) + by, 60, 0.2, 0) for by in (0, offset))
-    both = [confidence.by_component(some) for some in (plain, shifted)]
+    both = [confidence.stack_components(some) for some in (plain, shifted)]
     for centred, same in ((False, False), (True, True)):
         of = [confidence.mean_logits(bootstrap.sums(some, {"logit": some.logit}), centred=centred) for some in both]
         first, second = map(confidence.cosines, of)

@@ -16,7 +16,7 @@ def compared(once, twice, **how):
         for epochs, chance in (("once", once[number]), ("twice", twice[number])):
             truth = data.truth.sel(training=name, epochs=epochs)
             wrong = (truth + 1) % data.sizes["predicted"]
-            data.answer.loc[{"training": name, "epochs": epochs}] = truth.where(rng.random(truth.shape) < chance, wrong)
+            data.prediction.loc[{"training": name, "epochs": epochs}] = truth.where(rng.random(truth.shape) < chance, wrong)
     return data
 
 
@@ -29,22 +29,22 @@ def test_the_comparison_is_that_of_the_robust_accuracies():
     changes = convergence.comparison(data)
     assert changes.epochs.values.tolist() == data.number.sel(epochs="once").values.tolist()
     columns = {name: column for name, column in changes.data_vars.items() if name != "epochs"}
-    right = 100 * (data.answer == data.truth).mean(["seed", "image"])
+    right = 100 * (data.prediction == data.truth).mean(["seed", "image"])
     value = {name: column.sel(bound="value") for name, column in columns.items()}
     assert value["overall"].values == pytest.approx(right.sel(epochs="once").values)
     assert value["gain"].values == pytest.approx((right.sel(epochs="twice") - right.sel(epochs="once")).values)
     for column in columns.values():
         assert (column.sel(bound="low") <= column.sel(bound="value")).all()
         assert (column.sel(bound="value") <= column.sel(bound="high")).all()
-    right_of_class = (data.answer == data.truth).where(data.truth == xr.DataArray(range(10), dims="label"))
+    right_of_class = (data.prediction == data.truth).where(data.truth == xr.DataArray(range(10), dims="label"))
     worst = 100 * right_of_class.mean(["seed", "image"]).min("label")
     assert value["worst"].values == pytest.approx(worst.sel(epochs="once").values)
     assert value["worst_gain"].values == pytest.approx((worst.sel(epochs="twice") - worst.sel(epochs="once")).values)
 
 
 def test_a_network_that_gains_more_than_three_points_has_not_converged():
-    assert convergence.unconverged(changes((0.5, 0.5), (0.51, 0.6))) == ["trades"]
-    assert convergence.unconverged(changes((0.5, 0.5), (0.4, 0.45))) == []
+    assert convergence.unconverged_trainings(changes((0.5, 0.5), (0.51, 0.6))) == ["trades"]
+    assert convergence.unconverged_trainings(changes((0.5, 0.5), (0.4, 0.45))) == []
 
 
 def test_the_table_and_the_sentence_say_the_same():
@@ -53,9 +53,9 @@ def test_the_table_and_the_sentence_say_the_same():
     assert list(table["epochs"]) == data.epochs.values.tolist()
     gain = data["gain"].sel(bound="value", training="pgd-at")
     assert table.loc["pgd-at", "gain by twice the epochs, points"].startswith(f"{float(gain):.1f} [")
-    text = findings.converged(data.assign_attrs(dataset="digits"))
+    text = findings.convergence_finding(data.assign_attrs(dataset="digits"))
     assert text.startswith("**On digits, twice the epochs add at most 3 points of robust accuracy to 1 of 2 trainings.**")
     assert f"most of these to pgd-at, {float(gain):.1f} points (95 % interval" in text
     assert "and more to: trades." in text
     assert text.endswith("Twice the epochs are significantly worse for: none.")
-    assert findings.converged(changes((0.5, 0.5), (0.3, 0.5))).endswith("significantly worse for: pgd-at.")
+    assert findings.convergence_finding(changes((0.5, 0.5), (0.3, 0.5))).endswith("significantly worse for: pgd-at.")

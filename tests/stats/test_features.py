@@ -67,7 +67,7 @@ def test_blocks_resampled_spread_as_images_resampled():
         cosine = features.similarity(some, debiased=True)
         return xr.concat([features.nearest(cosine), some.variance, features.relative_variance(some)], "measure").mean("seed")
 
-    by_block = measures(features.drawn(data, 2000))
+    by_block = measures(features.resample(data, 2000))
     images = []
     for _ in range(400):
         which = np.concatenate([rng.choice(np.flatnonzero(truth == label), 200) for label in range(3)])

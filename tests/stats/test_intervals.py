@@ -326,9 +326,9 @@ def test_where_something_varies_the_interval_is_that_of_the_bootstrap():
 def test_mcnemar_is_the_sign_test_on_the_images_that_differ():
     one = mocks.dataset("outcomes 1", per_class=4)
     other = one.copy(deep=True)
-    one["flipped"][:] = False
-    other["flipped"][:] = False
-    other["flipped"][:6] = True
+    one["misclassified"][:] = False
+    other["misclassified"][:] = False
+    other["misclassified"][:6] = True
     assert significance.mcnemar(one, other) == pytest.approx(2 * 0.5**6)
     assert significance.mcnemar(one, one) == 1
     other["truth"][:6] = -1
@@ -337,20 +337,20 @@ def test_mcnemar_is_the_sign_test_on_the_images_that_differ():
 
 def test_paired_compares_with_the_first_on_the_same_images():
     """Of 40 images the second breaks 10 that the first does not; the third breaks the same; an image of truth -1 is not there."""
-    flipped = np.zeros((3, 41), bool)
-    flipped[1, :10] = True
+    misclassified = np.zeros((3, 41), bool)
+    misclassified[1, :10] = True
     truth = np.zeros((3, 41), np.int16)
     truth[:, 40] = -1
     data = xr.Dataset(
-        {"flipped": (("defence", "image"), flipped), "truth": (("defence", "image"), truth)},
+        {"misclassified": (("defence", "image"), misclassified), "truth": (("defence", "image"), truth)},
         coords={"defence": ["a", "b", "c"], "image": np.arange(41)},
     )
-    found = significance.paired(data, "a")
+    found = significance.paired_tests(data, "a")
     assert found["points"].to_dict() == {"b": -25.0, "c": 0.0}
     assert found["p"]["b"] == pytest.approx(2 * 2 * 0.5**10)
     assert found["p"]["c"] == 1.0
-    assert len(significance.paired(data.sel(defence=["a"]), "a")) == 0
-    each = significance.paired(data, {"c": "b"})
+    assert len(significance.paired_tests(data.sel(defence=["a"]), "a")) == 0
+    each = significance.paired_tests(data, {"c": "b"})
     assert list(each["against"]) == ["b"]
     assert each.loc["c", "points"] == pytest.approx(found.loc["c", "points"] - found.loc["b", "points"])
 

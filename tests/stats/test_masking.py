@@ -42,12 +42,12 @@ def audited(folder, monkeypatch):
 @pytest.mark.parametrize("kind", CAUSE)
 def test_the_headline_is_the_lowest_number_and_the_cause_is_named(audited, kind, attack):
     audit, outcomes, curve, checks = audited(kind, attack, limit=100)
-    results = masking.audited(outcomes, curve, audit.eps)
+    results = masking.worst_case_outcomes(outcomes, curve, audit.eps)
     count = audit_report.network_counts(results)
     rates = metrics.overall(count)
     worst = float(rates.sel(attack=masking.WORST))
-    of_curve = curve.flipped.isel(network=0, attack=0).sel(eval_eps=[one.eps for one in audit.curve[:4]]).any("eval_eps")
-    broken = outcomes.flipped.isel(network=0).any("attack") | of_curve
+    of_curve = curve.misclassified.isel(network=0, attack=0).sel(eval_eps=[one.eps for one in audit.curve[:4]]).any("eval_eps")
+    broken = outcomes.misclassified.isel(network=0).any("attack") | of_curve
     assert worst == pytest.approx(100 * float(1 - broken.mean()))
     for name, (accuracy, rounding) in masked_networks.accuracies(audit, outcomes, curve, checks).items():
         assert worst <= accuracy + rounding, name
@@ -55,7 +55,7 @@ def test_the_headline_is_the_lowest_number_and_the_cause_is_named(audited, kind,
     assert (metrics.overall(steps).diff("radius") <= 0).all()
     warned = masking.warnings(outcomes, curve, audit.eps, checks)
     assert list(warned) == ([CAUSE[kind]] if CAUSE[kind] else [])
-    first = findings.audited(audit, count, warned).split(".")[0]
+    first = findings.audit_finding(audit, count, warned).split(".")[0]
     assert f"classifies {worst:.0f} % (95 %" in first
     assert worst > 30 if CAUSE[kind] is None else worst <= 5
     if kind == "moderate":
@@ -64,24 +64,24 @@ def test_the_headline_is_the_lowest_number_and_the_cause_is_named(audited, kind,
 
 def test_no_verdict_improves_under_a_stronger_attack(audited):
     audit, outcomes, curve, _ = audited("noisy", "pgd-20", limit=250)  # of this test alone: what noise repairs is chance
-    flipped = masking.audited(outcomes, curve, audit.eps).flipped
-    clean, worst = flipped.sel(attack="clean"), flipped.sel(attack=masking.WORST)
-    for name in flipped.attack.values:
-        assert not (clean & ~flipped.sel(attack=name)).any()
-        assert not (flipped.sel(attack=name) & ~worst).any()
-    repaired = outcomes.flipped.sel(attack="clean") & ~outcomes.flipped.sel(attack="square")
+    misclassified = masking.worst_case_outcomes(outcomes, curve, audit.eps).misclassified
+    clean, worst = misclassified.sel(attack="clean"), misclassified.sel(attack=masking.WORST)
+    for name in misclassified.attack.values:
+        assert not (clean & ~misclassified.sel(attack=name)).any()
+        assert not (misclassified.sel(attack=name) & ~worst).any()
+    repaired = outcomes.misclassified.sel(attack="clean") & ~outcomes.misclassified.sel(attack="square")
     assert repaired.any(), "noise repairs some mistakes"
 
 
 def test_members_of_an_ensemble_are_listed_with_what_each_broke_first(audited):
     audit, outcomes, curve, checks = audited("quantised", "autoattack", limit=100)
     assert [one.attack for one in audit.evaluations] == ["clean", "autoattack", "fgsm"]
-    results = masking.audited(outcomes, curve, audit.eps)
+    results = masking.worst_case_outcomes(outcomes, curve, audit.eps)
     table = audit_report.sanity_table(audit, results, checks)
     first = table.loc["autoattack", "images broken first by"]
     assert [part.split(": ")[0] for part in first.split(", ")] == ["apgd-ce", "apgd-t", "fab-t", "square"]
     numbers = [int(part.split(": ")[1]) for part in first.split(", ")]
-    broken = outcomes.flipped.sel(attack="autoattack") & ~outcomes.flipped.sel(attack="clean")
+    broken = outcomes.misclassified.sel(attack="autoattack") & ~outcomes.misclassified.sel(attack="clean")
     assert sum(numbers) == int(broken.sum())
     assert numbers[3] > 50
     check = masking.black_box_check(outcomes, curve, audit.eps)
@@ -95,15 +95,15 @@ def test_the_example_without_warnings_stays_so_on_few_images_and_other_seeds(aud
         assert masking.warnings(outcomes, curve, audit.eps, checks) == {}
 
 
-COLUMNS = ("truth", "answer", "flipped", "queries")
+COLUMNS = ("truth", "prediction", "misclassified", "queries")
 
 
 def outcomes_of(count=50, **broken):
     """Return outcomes of one network on `count` images of class 0 by attack, of which those at the given places are broken."""
     places = np.arange(count)
-    flipped = np.array([np.isin(places, list(some)) for some in broken.values()])
+    misclassified = np.array([np.isin(places, list(some)) for some in broken.values()])
     queries = np.array([np.full(count, 7 if name == "square" else -1) for name in broken])
-    values = dict(zip(COLUMNS, (0 * flipped, flipped * 1, flipped, queries), strict=True))
+    values = dict(zip(COLUMNS, (0 * misclassified, misclassified * 1, misclassified, queries), strict=True))
     coords = {"network": ["mine"], "attack": list(broken), "image": places, "predicted": ["a", "b"]}
     return xr.Dataset({name: (("network", "attack", "image"), value[None]) for name, value in values.items()}, coords)
 
@@ -170,7 +170,7 @@ def test_a_warning_says_how_many_images_show_it():
 def test_smaller_radii_count_and_larger_ones_do_not():
     outcomes = outcomes_of(clean=[49], **{"pgd-20": range(10)}, square=[])
     curve = curve_of(r1_10=[20, 21], r2_10=range(5), r4_10=range(50))
-    worst = masking.audited(outcomes, curve, "2/10").flipped.sel(attack=masking.WORST)
+    worst = masking.worst_case_outcomes(outcomes, curve, "2/10").misclassified.sel(attack=masking.WORST)
     assert np.flatnonzero(worst).tolist() == [*range(10), 20, 21, 49]
 
 
@@ -185,7 +185,7 @@ def test_the_share_that_the_black_box_check_detects(left, detectable):
 
 def test_worst_cases_have_a_prediction_and_a_class():
     outcomes = outcomes_of(clean=[0], **{"pgd-20": [1]}, square=[2])
-    count = aggregate.counts(masking.audited(outcomes, curve_of(r1_10=[3], r2_10=[3]), "2/10"))
+    count = aggregate.counts(masking.worst_case_outcomes(outcomes, curve_of(r1_10=[3], r2_10=[3]), "2/10"))
     assert count.sel(attack=masking.WORST, label="a").values.tolist() == [46, 4]
 
 

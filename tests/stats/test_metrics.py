@@ -36,7 +36,7 @@ def test_rates_of_a_small_matrix():
     assert float(metrics.cv(three)) == pytest.approx(np.var([80, 60, 50]))
     assert float(metrics.gini(three)) == pytest.approx(50 * np.mean([0, 20, 30, 20, 0, 10, 30, 10, 0]) / np.mean([80, 60, 50]))
     mistakes = three.values.sum(0) - three.values.diagonal()
-    assert metrics.attracted(three).values == pytest.approx(100 * mistakes / 11)
+    assert metrics.share_of_mistakes(three).values == pytest.approx(100 * mistakes / 11)
     assert metrics.confusion(three).sel(label="c").values.tolist() == [0, 50, 50]
     assert metrics.off_diagonal_confusion(three).sel(label="b").values.tolist() == [30, 0, 10]
 
@@ -80,24 +80,24 @@ def test_the_share_that_the_class_explains_is_unbiased():
     # Of right (1) and wrong (0) predictions for as many images of each class: the variance between classes over all of it.
     target = 100 * np.var(truth) / (truth.mean() * (1 - truth.mean()))
     count = of_rates(100 * rng.binomial(30, truth, (400, 10)) / 30, n=30)
-    check_unbiased(target, metrics.explained_by_rates(count), metrics.explained(count))
+    check_unbiased(target, metrics.explained_share_of_rates(count), metrics.explained_share(count))
 
 
 def test_the_share_explained_does_not_shrink_with_the_accuracy():
     # Each class is always right or never: all of the variance, at any mean.
     for right in (1, 5, 9):
-        assert float(metrics.explained(of_rates([100] * right + [0] * (10 - right)))) == pytest.approx(100)
-    assert float(metrics.explained_by_rates(of_rates([40] * 10))) == 0
+        assert float(metrics.explained_share(of_rates([100] * right + [0] * (10 - right)))) == pytest.approx(100)
+    assert float(metrics.explained_share_of_rates(of_rates([40] * 10))) == 0
     # Logits of classes a fixed distance apart, at a mean of 50 % and near the floor: the gap shrinks far more than the share.
     high, low = (of_rates(100 / (1 + np.exp(-(np.linspace(-1, 1, 10) + shift))), n=100_000) for shift in (0, -4))
     assert metrics.mcd(low) < metrics.mcd(high) / 5
-    assert np.isnan(metrics.explained(of_rates([100] * 10)))
-    assert np.isnan(metrics.explained(of_rates([0] * 10)))
+    assert np.isnan(metrics.explained_share(of_rates([100] * 10)))
+    assert np.isnan(metrics.explained_share(of_rates([0] * 10)))
 
 
 @pytest.mark.parametrize("rate", [0, 100])
 def test_where_no_prediction_varies_there_is_no_share_and_no_interval(rate):
-    assert np.isnan(bootstrap.bootstrap(of_rates([rate] * 10), metrics.explained, draws=50)).all()
+    assert np.isnan(bootstrap.bootstrap(of_rates([rate] * 10), metrics.explained_share, draws=50)).all()
 
 
 def test_precision_tells_better_recognition_from_more_answers():
@@ -118,7 +118,7 @@ def halves_of(seeds, shared):
 @pytest.mark.parametrize("shared", [True, False])
 def test_halves_part_the_images_of_each_class(shared):
     outcomes = halves_of(3, shared)
-    halves = aggregate.halved(outcomes)
+    halves = aggregate.split_halves(outcomes)
     assert halves.half.values.tolist() == ["first", "second"]
     assert halves.truth.dims[0] == "half"
     present = halves.truth >= 0
@@ -136,7 +136,7 @@ def test_counts_are_pairs_of_truth_and_answer_of_the_images_that_are_there():
     count = aggregate.counts(outcomes)
     assert int(count.sum()) == 49
     expected = np.zeros((10, 10), int)
-    for truth, answer in zip(outcomes.truth.values, outcomes.answer.values, strict=True):
+    for truth, answer in zip(outcomes.truth.values, outcomes.prediction.values, strict=True):
         if truth >= 0:
             expected[truth, answer] += 1
     assert (count.values == expected).all()
@@ -155,7 +155,7 @@ def test_groups_are_found():
     shuffled = counted(matrix)[[0, 3, 1, 4, 2, 5], [0, 3, 1, 4, 2, 5]]
     group = metrics.groups(shuffled)
     assert {tuple(sorted(members.label.values)) for _, members in group.groupby(group)} == {("a", "b", "c"), ("d", "e", "f")}
-    assert float(metrics.within(shuffled, group)) > 80
+    assert float(metrics.share_in_groups(shuffled, group)) > 80
 
 
 def test_without_mistakes_every_class_is_a_group_of_its_own():
@@ -178,12 +178,16 @@ def test_measured_leaves_out_epochs_without_counts():
 
 def attacked(flips, present=None):
     """Outcomes of images under attacks, from which attack flips which image into class 1."""
-    flipped = np.array(list(flips.values()))
-    there = np.ones_like(flipped) if present is None else np.array(present)
-    answer = np.where(flipped, 1, 0)
+    misclassified = np.array(list(flips.values()))
+    there = np.ones_like(misclassified) if present is None else np.array(present)
+    answer = np.where(misclassified, 1, 0)
     dims = ("attack", "image")
-    values = {"truth": (dims, np.where(there, 0, -1)), "answer": (dims, answer), "flipped": (dims, flipped & there)}
-    return xr.Dataset(values, {"attack": list(flips), "image": range(flipped.shape[1]), "predicted": ["a", "b"]})
+    values = {
+        "truth": (dims, np.where(there, 0, -1)),
+        "prediction": (dims, answer),
+        "misclassified": (dims, misclassified & there),
+    }
+    return xr.Dataset(values, {"attack": list(flips), "image": range(misclassified.shape[1]), "predicted": ["a", "b"]})
 
 
 @given(st.integers(1, 4), st.integers(0, 999))
@@ -194,18 +198,18 @@ def test_the_worst_case_is_an_or_over_attacks_on_the_images_that_all_were_evalua
     worst = aggregate.worst_case(data)
     assert "attack" not in worst.dims
     assert worst.truth.values.tolist() == np.where(whole, 0, -1).tolist()
-    assert worst.flipped.values.tolist() == (flips.any(0) & whole).tolist()
-    assert (worst.answer.values == flips.any(0))[whole].all()
+    assert worst.misclassified.values.tolist() == (flips.any(0) & whole).tolist()
+    assert (worst.prediction.values == flips.any(0))[whole].all()
     assert int(aggregate.counts(worst).sum()) == whole.sum()
     # Once more changes nothing, and neither does it as one more attack.
-    more = aggregate.with_worst_case(data, "all")
+    more = aggregate.add_worst_case(data, "all")
     assert more.attack.values.tolist() == [*data.attack.values, "all"]
     xr.testing.assert_equal(more.sel(attack="all", drop=True), worst)
     xr.testing.assert_equal(aggregate.worst_case(more), worst)
     # From one attack to the next, images are broken and stay so.
     steps = aggregate.cumulative_over_radius(data, "attack")
     xr.testing.assert_equal(steps.isel(attack=-1, drop=True), worst)
-    whole_steps = steps.flipped.values[:, whole]
+    whole_steps = steps.misclassified.values[:, whole]
     assert (whole_steps == np.logical_or.accumulate(flips[:, whole])).all()
 
 
@@ -217,7 +221,7 @@ def test_the_strongest_setting_is_chosen_for_each_network():
     data = xr.concat(pairs, "defence").assign_coords(defence=["one", "two"])
     best = aggregate.strongest(data, "attack")
     assert best.attack.values.tolist() == ["square", "pgd"]
-    assert best.flipped.sum("image").values.tolist() == [2, 4]
+    assert best.misclassified.sum("image").values.tolist() == [2, 4]
 
 
 def test_the_lead_of_a_black_box_is_what_it_alone_breaks_of_the_images_that_both_were_evaluated_on():

@@ -29,8 +29,8 @@ def crossed(rng, *, images=120, seeds=5, folds=False, image=3.0, seed=0.25, atta
     return xr.Dataset(
         {
             "truth": (dims, np.broadcast_to(np.where(there, truth, -1), right.shape)),
-            "answer": (dims, np.where(there, answer, -1)),
-            "flipped": (dims, there & ~right),
+            "prediction": (dims, np.where(there, answer, -1)),
+            "misclassified": (dims, there & ~right),
         },
         {"attack": list(attacks), "seed": np.arange(seeds), "image": np.arange(number), "predicted": list("abc")},
     )
@@ -54,7 +54,7 @@ def test_seeds_that_share_their_images_are_not_so_many_more_images():
         data = crossed(np.random.default_rng(study))
         assert pooling.seeds_share_images(data)
         old.append(covered(intervals.wilson(aggregate.counts(data).sum("seed"))))
-        new.append(covered(intervals.wilson(pooling.pooled(data))))
+        new.append(covered(intervals.wilson(pooling.pool(data))))
     assert np.mean(old) < 0.85
     assert np.mean(new) > 0.9
 
@@ -66,7 +66,7 @@ def test_folds_are_as_many_images_as_there_are_and_seeds_that_differ_tell():
         for study in range(25):
             data = crossed(np.random.default_rng(study), images=40, folds=True, seed=seed)
             assert not pooling.seeds_share_images(data)
-            found.append(covered(intervals.wilson(pooling.pooled(data))))
+            found.append(covered(intervals.wilson(pooling.pool(data))))
         held[seed] = np.mean(found)
     assert held[0.0] > 0.92
     assert held[0.8] > 0.86
@@ -101,17 +101,17 @@ def test_bootstraps_of_folds_are_those_of_their_counts():
 def test_seeds_that_answer_alike_are_worth_one_and_rates_stay():
     data = crossed(np.random.default_rng(2), seeds=1)
     same = xr.concat([data] * 4, "seed").assign_coords(seed=range(4))
-    count = pooling.pooled(same)
+    count = pooling.pool(same)
     xr.testing.assert_allclose(count, aggregate.counts(data).sum("seed").astype(float))
     xr.testing.assert_allclose(metrics.accuracy(count), metrics.accuracy(aggregate.counts(same).sum("seed")))
     # The unbiased variance takes off what the images add, not a quarter of it.
     assert float(metrics.cv_unbiased(count)[0]) < float(metrics.cv_unbiased(aggregate.counts(same).sum("seed"))[0]) - 5
-    always = same.assign(answer=same.truth, flipped=same.flipped & False)
+    always = same.assign(prediction=same.truth, misclassified=same.misclassified & False)
     assert float(pooling.design_effect(always)[0]) == 4
     assert float(pooling.design_effect(data)[0]) == 1
     one = data.isel(seed=0, drop=True)
     assert float(pooling.design_effect(one)[0]) == 1
-    xr.testing.assert_equal(pooling.pooled(one), aggregate.counts(one))
+    xr.testing.assert_equal(pooling.pool(one), aggregate.counts(one))
 
 
 def test_signs_are_those_of_all_choices_of_them():
@@ -128,13 +128,15 @@ def test_of_attacks_that_are_alike_few_are_told_apart():
     for study in range(100):
         rng = np.random.default_rng(study)
         better = rng.random(60) < 0.5
-        flipped = np.stack([np.tile(better, (5, 1)), np.tile(~better, (5, 1))])
-        flipped &= rng.random(flipped.shape) < 0.8
-        truth = np.zeros(flipped.shape, int)
-        data = xr.Dataset({"flipped": (("attack", "seed", "image"), flipped), "truth": (("attack", "seed", "image"), truth)})
+        misclassified = np.stack([np.tile(better, (5, 1)), np.tile(~better, (5, 1))])
+        misclassified &= rng.random(misclassified.shape) < 0.8
+        truth = np.zeros(misclassified.shape, int)
+        data = xr.Dataset(
+            {"misclassified": (("attack", "seed", "image"), misclassified), "truth": (("attack", "seed", "image"), truth)}
+        )
         data = data.assign_coords(attack=["one", "other"], seed=range(5), image=range(60))
         one, other = (data.sel(attack=name) for name in data.attack.values)
-        differ = int((flipped[0] & ~flipped[1]).sum()), int((flipped[1] & ~flipped[0]).sum())
+        differ = int((misclassified[0] & ~misclassified[1]).sum()), int((misclassified[1] & ~misclassified[0]).sum())
         low["old"] += stats.binomtest(differ[0], sum(differ)).pvalue < 0.05
         low["new"] += significance.mcnemar(one, other) < 0.05
     assert low["old"] > 20

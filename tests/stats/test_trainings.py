@@ -45,28 +45,28 @@ def of_class(label):
 
 
 def test_a_network_varies_as_the_trainings_of_the_base_do():
-    found = trainings.as_of_base(of_class("0"), sums([(50, 50)]), BASE, seeds(1))
+    found = trainings.base_deviations(of_class("0"), sums([(50, 50)]), BASE, seeds(1))
     assert found.freedom == 2
     assert found.variance == pytest.approx([16], rel=1e-3)
-    assert trainings.as_of_base(of_class("1"), sums([(50, 50)]), BASE, seeds(1)).variance == pytest.approx([0], abs=1e-9)
+    assert trainings.base_deviations(of_class("1"), sums([(50, 50)]), BASE, seeds(1)).variance == pytest.approx([0], abs=1e-9)
 
 
 def test_the_variance_of_a_mean_falls_with_its_seeds_and_that_of_a_difference_adds_up():
-    assert trainings.as_of_base(of_class("0"), sums([(50, 50)]), BASE, seeds(4)).variance == pytest.approx([4], rel=1e-3)
+    assert trainings.base_deviations(of_class("0"), sums([(50, 50)]), BASE, seeds(4)).variance == pytest.approx([4], rel=1e-3)
 
     def difference(totals):
         rates = metrics.accuracy(totals["count"]).sel(label="0", attack="pgd-20")
         return rates.isel(defence=1, drop=True) - rates.isel(defence=0, drop=True)
 
-    assert trainings.as_of_base(difference, sums([(50, 50), (50, 9)]), BASE, seeds(1, 2)).variance == pytest.approx(
+    assert trainings.base_deviations(difference, sums([(50, 50), (50, 9)]), BASE, seeds(1, 2)).variance == pytest.approx(
         [24], rel=1e-3
     )
 
 
 def test_a_class_that_is_hardly_ever_right_varies_less():
-    rare = trainings.as_of_base(of_class("0"), sums([(2, 50)]), BASE, seeds(1))
+    rare = trainings.base_deviations(of_class("0"), sums([(2, 50)]), BASE, seeds(1))
     assert rare.variance == pytest.approx([16 * 0.02 * 0.98 / 0.25], rel=0.02)
-    assert trainings.as_of_base(of_class("0"), sums([(0, 50)]), BASE, seeds(1)).variance == pytest.approx([0])
+    assert trainings.base_deviations(of_class("0"), sums([(0, 50)]), BASE, seeds(1)).variance == pytest.approx([0])
 
 
 def test_the_variance_of_a_measure_that_is_not_linear_settles_with_the_degrees_of_freedom():
@@ -74,7 +74,7 @@ def test_the_variance_of_a_measure_that_is_not_linear_settles_with_the_degrees_o
         return (of_class("0")(totals) - 50) ** 2
 
     few, many = (base([(50, 50), (54, 50), (46, 50)] * times) for times in (2, 16))
-    one, other = (trainings.as_of_base(square, sums([(50, 50)]), some, seeds(1)).variance for some in (few, many))
+    one, other = (trainings.base_deviations(square, sums([(50, 50)]), some, seeds(1)).variance for some in (few, many))
     assert one == pytest.approx(other, rel=0.25)
 
 
@@ -84,9 +84,9 @@ def test_two_attacks_that_the_base_does_not_tell_apart_show_nothing_of_their_dif
         name: lambda totals, name=name: metrics.accuracy(totals["count"]).sel(attack=name, label="0", defence="network 0")
         for name in ("pgd-20", "strong")
     }
-    alone = trainings.as_of_base(rates["strong"], several, BASE, seeds(1))
+    alone = trainings.base_deviations(rates["strong"], several, BASE, seeds(1))
     assert (alone.freedom, alone.variance) == (2, pytest.approx([16], rel=1e-3))
-    apart = trainings.as_of_base(lambda totals: rates["pgd-20"](totals) - rates["strong"](totals), several, BASE, seeds(1))
+    apart = trainings.base_deviations(lambda totals: rates["pgd-20"](totals) - rates["strong"](totals), several, BASE, seeds(1))
     assert apart.freedom == 0
 
 
@@ -98,18 +98,18 @@ def test_networks_with_different_layers_are_two_trainings():
         rates = of_class("0")(totals)
         return rates.sel(layer="group", drop=True) - rates.sel(layer="batch", drop=True)
 
-    assert trainings.as_of_base(difference, both, BASE, number).variance == pytest.approx([32], rel=1e-3)
+    assert trainings.base_deviations(difference, both, BASE, number).variance == pytest.approx([32], rel=1e-3)
 
 
 def test_what_images_of_their_own_add_is_taken_off():
     found = trainings.Deviations(np.array([[3.0, 1.0], [4.0, 0.0]]), 3)
-    assert found.without(np.array([9.0, 4.0])).variance == pytest.approx([16, 0])
+    assert found.subtract(np.array([9.0, 4.0])).variance == pytest.approx([16, 0])
 
 
 def test_seeds_show_the_variance_of_their_mean():
-    found = trainings.between_seeds(np.array([[1.0], [3.0], [8.0]]))
+    found = trainings.seed_deviations(np.array([[1.0], [3.0], [8.0]]))
     assert (found.freedom, found.variance) == (2, pytest.approx([np.var([1, 3, 8], ddof=1) / 3]))
-    assert trainings.between_seeds(np.array([[1.0], [np.nan]])).freedom == 0
+    assert trainings.seed_deviations(np.array([[1.0], [np.nan]])).freedom == 0
 
 
 def test_pooled_variances_are_weighted_by_their_degrees_of_freedom():
@@ -119,5 +119,5 @@ def test_pooled_variances_are_weighted_by_their_degrees_of_freedom():
 
 
 def test_draws_have_the_quantiles_of_student():
-    drawn = trainings.Deviations(np.array([[2.0]]), 4).drawn(200_000, 0)[:, 0]
+    drawn = trainings.Deviations(np.array([[2.0]]), 4).draw(200_000, 0)[:, 0]
     assert np.quantile(drawn, [0.9, 0.99]) == pytest.approx(2 * stats.t(4).ppf([0.9, 0.99]), rel=0.04)

@@ -16,17 +16,18 @@ from torch import Tensor, nn
 from classwise.attacks.autoattack import APGD, FAB, AutoAttack, Strong
 from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult, Passes
+from classwise.attacks.carlini_wagner import CW
+from classwise.attacks.n_attack import NAttack
 from classwise.attacks.pgd import FGSM, PGD
 from classwise.attacks.pgd_variants import FriendlyPGD, NoisyFGSM, TargetedPGD, TemperaturePGD
 from classwise.attacks.relaxation import CR, ConstraintRelaxation
 from classwise.attacks.square import Square
-from classwise.attacks.tanh import CW, NAttack
 from classwise.core.errors import UserError, unknown
 from classwise.core.options import configure
 
 __all__ = ["APGD", "ATTACKS", "CR", "CW", "FAB", "FGSM", "PGD", "Attack", "AttackResult", "AutoAttack", "Clean", "build"]
 __all__ += ["ConstraintRelaxation", "FriendlyPGD", "NAttack", "NoisyFGSM", "Passes", "Square", "Strong", "TargetedPGD"]
-__all__ += ["TemperaturePGD", "evaluator"]
+__all__ += ["TemperaturePGD", "build_for_evaluation"]
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def build(name: str, options: Mapping[str, object] | None = None) -> Attack:
     return configure(ATTACKS[name], options or {}, f"attack {name!r}")
 
 
-def evaluator(name: str, options: Mapping[str, object] | None = None) -> Attack:
+def build_for_evaluation(name: str, options: Mapping[str, object] | None = None) -> Attack:
     """Return the named attack as `build`; a UserError where it leaves the ball, as an attack inside a training may."""
     attack = build(name, options)
     if attack.leaves_ball:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult, Passes
-from classwise.attacks.losses import Loss, cross_entropy, dlr, dlr_towards, labels, lead_of
+from classwise.attacks.losses import Loss, cross_entropy, dlr, labels, margin_towards, targeted_dlr
 from classwise.attacks.pgd import STARTS, ActiveSet, batch_targets, loss_and_gradient, predict, worth_compacting
 from classwise.attacks.square import Square
 from classwise.core.options import Count, OneOf
@@ -131,7 +131,7 @@ class APGD(Attack):
     def _loss(self, target: Tensor) -> Callable[[Tensor], Loss]:
         """Return a function from rows, each with its target, to the loss of these rows."""
         if self.loss == "dlr-targeted":
-            return lambda rows: dlr_towards(target[rows])
+            return lambda rows: targeted_dlr(target[rows])
         return lambda rows: cross_entropy if self.loss == "ce" else dlr
 
     def _ascend(
@@ -238,7 +238,7 @@ class FAB(Attack):
         now, best, least = x, x.clone(), torch.full((len(x),), torch.inf, device=x.device, dtype=x.dtype)
         flat = x.flatten(1)
         for _ in range(self.steps if len(x) else 0):
-            _, lead, gradient = loss_and_gradient(model, now, y, lead_of(target))
+            _, lead, gradient = loss_and_gradient(model, now, y, margin_towards(target))
             normal = gradient.flatten(1)
             offset = (normal * now.flatten(1)).sum(1) - lead
             pace = _PACES[ball.name](normal)

@@ -12,7 +12,7 @@ from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult
 from classwise.core.errors import UserError
 from classwise.images import Images
-from classwise.models.inference import fused_for_search
+from classwise.models.inference import fuse_for_search
 from classwise.models.modes import eval_mode
 
 
@@ -22,16 +22,16 @@ class Outcomes:
 
     index, truth: int64 (n,); distance: float32 (n,), from the image to its attacked form, in the norm of the ball; of a
     minimum-norm attack the distance to the closest misclassified image, infinite if there is none.
-    answer: int64 (n,), the predicted class, and logits: float32 (n, classes), of the attacked image, or of the clean image if the
-    attacked one lies outside the ball or [0, 1]: then the attack has failed. flipped: bool (n,), whether the prediction is wrong.
+    prediction: int64 (n,), the predicted class, and logits: float32 (n, classes), of the attacked image, or of the clean image if
+    the attacked one lies outside the ball or [0, 1]: then the attack has failed. misclassified: bool (n,).
     inside: bool (n,), whether the attacked image lies in the ball; pixels: float32 (n, 2), its smallest and its largest value.
     queries, member: int64 (n,), as in `AttackResult`, or None.
     """
 
     index: Tensor
     truth: Tensor
-    answer: Tensor
-    flipped: Tensor
+    prediction: Tensor
+    misclassified: Tensor
     distance: Tensor
     logits: Tensor
     inside: Tensor
@@ -47,11 +47,11 @@ class Outcomes:
         return cls(**joined)
 
 
-def confusion_counts(truth: Tensor, answer: Tensor, classes: int) -> Tensor:
+def confusion_counts(truth: Tensor, prediction: Tensor, classes: int) -> Tensor:
     """Return counts[label, predicted]: int64 (classes, classes)."""
     # Not bincount: on a GPU that waits for the largest number, and training counts in every step.
     counts = torch.zeros(classes * classes, dtype=torch.int64, device=truth.device)
-    return counts.scatter_add_(0, truth * classes + answer, torch.ones_like(truth)).view(classes, classes)
+    return counts.scatter_add_(0, truth * classes + prediction, torch.ones_like(truth)).view(classes, classes)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def batches(
 
     `ball.radius` is in the units of the pixels, [0, 1]. Randomness depends on the seed, the size and the position of a batch, so
     that resuming at image `begin`, a multiple of the batch size, gives what an uninterrupted evaluation gives. The attack
-    searches on a network with fused batch norm (`inference.fused_for_search`); the predictions are those of the model itself. The
+    searches on a network with fused batch norm (`inference.fuse_for_search`); the predictions are those of the model itself. The
     modes of the models are restored.
     """
     source, batch = model if settings.source_model is None else settings.source_model, settings.batch
@@ -101,7 +101,7 @@ def batches(
         if not isinstance(attack, Clean):
             sign_steps = attack.sign_gradient and ball.name == "linf"
             precision = settings.precision if sign_steps else "float32"
-            network = fused_for_search(source, images.batch(slice(0, 8))[0], precision)
+            network = fuse_for_search(source, images.batch(slice(0, 8))[0], precision)
         for start in range(begin, len(images), batch):
             mixed = (settings.seed * 2654435761 + start) % 2**32  # 32 bits: all that the CPU's generator accepts
             generator = torch.Generator(images.pixels.device).manual_seed(mixed)
@@ -136,6 +136,6 @@ def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, result: Attac
         raise UserError(f"the model's logits for {bad} of {len(x)} images are not finite (nan or infinite); check its weights")
     if attack.minimum_norm:
         distance = torch.where(model(attacked).argmax(1) != y, distance, torch.inf)
-    answer = logits.argmax(1)
+    prediction = logits.argmax(1)
     pixels = torch.stack(attacked.flatten(1).aminmax(dim=1), 1)
-    return Outcomes(index, y, answer, answer != y, distance, logits, inside, pixels, result.queries, result.member)
+    return Outcomes(index, y, prediction, prediction != y, distance, logits, inside, pixels, result.queries, result.member)

@@ -44,12 +44,12 @@ def dlr(logits: Tensor, y: Tensor) -> Tensor:
     return margin_loss(logits, y) / (ranked[:, 0] - ranked[:, 2] + _TINY)
 
 
-def lead_of(target: Tensor) -> Loss:
+def margin_towards(target: Tensor) -> Loss:
     """Return the loss z_t - z_y, by how much each image's target leads."""
     return lambda logits, y: logits.gather(1, target[:, None])[:, 0] - logits.gather(1, y[:, None])[:, 0]
 
 
-def dlr_towards(target: Tensor) -> Loss:
+def targeted_dlr(target: Tensor) -> Loss:
     """Return the targeted difference of logits ratio: (z_t - z_y) / (z_1 - (z_3 + z_4) / 2), z sorted in descending order.
 
     With fewer than four classes there is no fourth logit, and z_3 alone would make the ratio of the last class a constant: the
@@ -57,7 +57,7 @@ def dlr_towards(target: Tensor) -> Loss:
     """
 
     def loss(logits: Tensor, y: Tensor) -> Tensor:
-        lead = lead_of(target)(logits, y)
+        lead = margin_towards(target)(logits, y)
         if logits.shape[1] < 4:
             return lead
         ranked = logits.sort(1, descending=True).values

@@ -23,7 +23,7 @@ class FriendlyPGD(PGD):
     tau: how many more steps a misclassified image takes; with `steps` or more, and omega 0, this is PGD. An image that has used
     them up stops at its next misclassified iterate. In the code of CFA (Wei et al. 2023) it stops for good once they are used up,
     also where its iterate is classified correctly again. omega: standard deviation of the normal noise added at every step.
-    rises: shares of the training, like "50/120 90/120", at each of which tau grows by one (`at_progress`).
+    rises: shares of the training, like "50/120 90/120", at each of which tau grows by one (`attack_at`).
     With target probabilities (TRADES) an image is misclassified if its prediction differs from their likeliest class.
     """
 
@@ -45,7 +45,7 @@ class FriendlyPGD(PGD):
         except (ValueError, ZeroDivisionError):
             raise UserError(f"rises={self.rises!r} must list shares of the training, like '50/120 90/120'") from None
 
-    def at_progress(self, progress: float) -> Self:
+    def attack_at(self, progress: float) -> Self:
         """Return the attack at a share `progress` of the training, 0 to 1."""
         passed = sum(progress >= share for share in self._shares())
         return replace(self, tau=self.tau + passed, rises="") if self.rises else self

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from classwise.attacks.autoattack import Ensemble
 from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, Passes
-from classwise.attacks.losses import dlr, lead_of
+from classwise.attacks.losses import dlr, margin_towards
 from classwise.attacks.pgd import PGD, STARTS, ActiveSet, batch_targets, loss_and_gradient, worth_compacting
 from classwise.attacks.square import Square
 from classwise.core.errors import UserError
@@ -112,7 +112,7 @@ class ConstraintRelaxation(Attack):
             centre, local = x[rows], ball.select(rows)
             larger = replace(local, radius=local.radius * (1 + (1 - self._third(step)) * self._slack(step)))
             iterate = larger.project(state.now, centre)
-            logits, _, gradient = loss_and_gradient(model, iterate, y[rows], lead_of(target[rows]))
+            logits, _, gradient = loss_and_gradient(model, iterate, y[rows], margin_towards(target[rows]))
             state.now = local.step(iterate, gradient, local.radius * self._share(step))
             if self._third(step) == 0:
                 iterate = local.project(iterate, centre)

@@ -43,7 +43,7 @@ def sanity_checks(
         right = predicted == y
         sizes = _gradient_sizes(source, x[right], y[right], attack) if right.any() else x.new_ones(1)
         in_train_mode = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
-    unbroken = ~outcomes.flipped & (not isinstance(attack, Clean))
+    unbroken = ~outcomes.misclassified & (not isinstance(attack, Clean))
     vanishing = ~(sizes > 0) | ~sizes.isfinite()
     saturated = vanishing & (certain[right] == 1) if right.any() else vanishing & False
     reached = outcomes.distance[outcomes.distance.isfinite()]

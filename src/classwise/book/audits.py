@@ -72,7 +72,7 @@ def numbers(audit: Audit) -> dict[str, Any]:
     pixels from 0 to 1.
     """
     outcomes, curve = (runs.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
-    checks, results = runs.audit_checks(audit), runs.audited(audit)
+    checks, results = runs.audit_checks(audit), runs.audit_outcomes(audit)
     count = audit_report.network_counts(results)
     worst, draws = count.sel(attack=masking.WORST, drop=True), audit_report.bootstrap_draws(count)
     steps = class_explorer.radius_counts(outcomes, masking.curve_with_worst_case(curve, results, audit.eps))
@@ -96,8 +96,8 @@ def numbers(audit: Audit) -> dict[str, Any]:
 
 
 def comparison(audit: Audit, against: Audit) -> dict[str, Any]:
-    """Return `audit_report.matched` of two audits on the same images as plain numbers."""
-    pairs = _by_label(audit_report.matched(runs.audited(audit), runs.audited(against)))
+    """Return `audit_report.match_networks` of two audits on the same images as plain numbers."""
+    pairs = _by_label(audit_report.match_networks(runs.audit_outcomes(audit), runs.audit_outcomes(against)))
     everything = pairs.pop(audit_report.ALL)
     return {"network": against.network, "id": against.id, "sha256": against.sha256, "all_images": everything, "classes": pairs}
 

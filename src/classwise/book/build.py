@@ -23,16 +23,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 import classwise
 from classwise import runs
-from classwise.book import data, merging, notebooks, pages
+from classwise.book import data, notebooks, pages, scale_switch
 from classwise.core.errors import UserError
 from classwise.core.files import digest, write
-from classwise.core.markup import counted
+from classwise.core.markup import plural
 from classwise.core.paths import build_folder, checkout, data_folder
 from classwise.papers import registry, scales
 from classwise.runs import store
 from classwise.runs.audits import REPORT
 from classwise.runs.compute.processes import end_with_parent
-from classwise.runs.recorded import recorded_part
+from classwise.runs.recorded import keep_stored
 from classwise.stats import benchmarks
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _BOOK = Path(__file__).parent
 # The code that only decides how pages look: a change of it renders the book and executes nothing.
-_SHELL = [*(_BOOK / f"{name}.py" for name in ("data", "figures", "pages", "shell"))]
+_SHELL = [*(_BOOK / f"{name}.py" for name in ("data", "figures", "pages", "sphinx_extension"))]
 _SHELL += [_BOOK / "charts.js", _BOOK / "dictionary.csv"]
 # Notebooks that are executed at once, and the seconds of a notebook and of rendering that were never measured; the file of those
 # of the last build.
@@ -99,7 +99,7 @@ def _depends_on(name: str, scale: str) -> str:
     sections = [section for section in registry.SECTIONS if name in (section, *_LEDGERS)]
     pairs = [pair for section in sections for pair in registry.request(section, scale).pairs]
     read = [(section, other) for section in sections for other in runs.shown_scales(section, scale)[:-1]]
-    shown = {store.recorded(spec) for section, other in read for spec, _ in registry.request(section, other).pairs}
+    shown = {store.recorded_folder(spec) for section, other in read for spec, _ in registry.request(section, other).pairs}
     code = {file for suffix in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{suffix}")} - set(_SHELL)
     used = [notebooks.find(name), *sorted(code), checkout() / "requirements.lock"]
     used += benchmarks.files() if name == "performance" else []
@@ -131,7 +131,7 @@ def _is_complete(name: str, scale: str) -> bool:
     if name not in registry.SECTIONS:
         return True
     request = registry.request(name, scale)
-    stored = recorded_part(request)
+    stored = keep_stored(request)
     return len(stored.pairs) == len(request.pairs) and not stored.incomplete
 
 
@@ -142,28 +142,28 @@ def _execute(name: str, scale: str) -> float:
     target, recorded, failed = (out / folder / f"{name}.ipynb" for folder in ("executed", "recorded", "failed"))
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
     execute(name, target, {"scale": scale} if scaled else {}, failed)
-    if name == "audit" and (folder := _recorded_audit()) and "laptop" in scales.also_read(scale):
+    if name == "audit" and (folder := _recorded_audit()) and "laptop" in scales.recorded_scales(scale):
         notebooks.execute(source, recorded, {"weights": str(folder)}, failed)
-        merging.merge(recorded, target, ("laptop", scale), name, complete=True)
-    others = scales.also_read(scale) if name in registry.SECTIONS else []
+        scale_switch.merge(recorded, target, ("laptop", scale), name, complete=True)
+    others = scales.recorded_scales(scale) if name in registry.SECTIONS else []
     *stored, _ = runs.shown_scales(name, scale) if others else ("",)
     for other in stored:  # the first one that shows the beginning of the page, else the last
         notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
-        if other == stored[-1] or merging.opens(recorded):
-            merging.merge(recorded, target, (other, scale), name, complete=_is_complete(name, other))
+        if other == stored[-1] or scale_switch.opens_with_chart(recorded):
+            scale_switch.merge(recorded, target, (other, scale), name, complete=_is_complete(name, other))
             break
     if others and not stored:
-        merging.mark_computed(target, (others[-1], scale))
+        scale_switch.mark_computed(target, (others[-1], scale))
     return time.perf_counter() - began
 
 
 def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path) -> None:
     """Execute a notebook with parameters; at a scale that is only read, cells whose runs are not recorded say so."""
     scale = str(given.get("scale", "quick"))
-    tolerant = scale in scales.SCALES and scales.SCALES[scale].only_read
+    tolerant = scale in scales.SCALES and scales.SCALES[scale].recorded_only
     notebooks.execute(notebooks.find(name), target, given, failed, tolerant=tolerant)
     if tolerant:
-        merging.note_missing(target, name, scale, complete=_is_complete(name, scale))
+        scale_switch.note_missing(target, name, scale, complete=_is_complete(name, scale))
 
 
 def known_seconds() -> dict[str, float]:
@@ -191,17 +191,17 @@ def announce(wanted: "Wanted", stale: Collection[str], console: Console, workers
     """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs."""
     from classwise.runs.schedule import pool  # torch
     from classwise.runs.schedule.forecast import format_duration
-    from classwise.runs.schedule.plan import duration, missing, planned
+    from classwise.runs.schedule.plan import duration, missing, plan_tasks
 
     left, parts, of_runs, later = missing(wanted), [], 0.0, seconds_after_runs(stale)
     if left:
-        of_runs = duration(planned(left, pool.costs_here()), workers or pool.workers_here())
+        of_runs = duration(plan_tasks(left, pool.costs_here()), workers or pool.workers_here())
         training = sum(key.evaluation is None for key in left)
         evaluations = len(left) - training
-        words = f"{counted(training, 'run')} to train and {counted(evaluations, 'evaluation')}"
+        words = f"{plural(training, 'run')} to train and {plural(evaluations, 'evaluation')}"
         parts.append(f"{words}, about {format_duration(of_runs)}")
     if stale:
-        parts.append(f"{counted(len(stale), 'notebook')} to execute and the book to render, about {format_duration(later)}")
+        parts.append(f"{plural(len(stale), 'notebook')} to execute and the book to render, about {format_duration(later)}")
     if parts:
         console.print(f"{'; '.join(parts)}; in all {format_duration(of_runs + later)}", highlight=False, soft_wrap=True)
     return of_runs
@@ -225,7 +225,7 @@ def ensure_runs(wanted: "Wanted", scale: str, console: Console, **workers: Any) 
     """Compute what is missing of runs; at a scale that is only read, print in one line how much that is."""
     from classwise.runs.schedule import forecast, pool  # torch
 
-    if scales.SCALES[scale].only_read:
+    if scales.SCALES[scale].recorded_only:
         console.print(forecast.not_recorded(wanted, scale), highlight=False, soft_wrap=True)
     else:
         pool.ensure_runs(wanted, repair=True, console=console, **workers)
@@ -239,7 +239,7 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
     stale, errors = _stale(scale), []
     if not stale:
         return 0
-    console.print(f"{counted(len(stale), 'notebook')} to execute")
+    console.print(f"{plural(len(stale), 'notebook')} to execute")
     with (
         progress(stale, console, before) as advance,
         ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
@@ -297,7 +297,7 @@ def render(console: Console) -> bool:
     shutil.copytree(source, sources)
     shutil.copy(checkout() / "CHANGELOG.md", out)
     for name, path in executed.items():
-        pages.prepare(name, path, sources / f"{name}.ipynb", sources / "_extra")
+        pages.to_sphinx(name, path, sources / f"{name}.ipynb", sources / "_extra")
     for name in re.findall(r"thumbnails/([\w/-]+)\.svg", notebooks.find(HOME).read_text()):
         write(sources / "_extra" / "thumbnails" / f"{name}.svg", pages.thumbnail(executed[name]).encode())
     write(sources / "data.md", data.page(out / "data").encode())
@@ -330,12 +330,12 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
         from classwise.runs import audits  # torch
         from classwise.runs.schedule import plan
 
-        wanted = plan.merged(plan.of_section(registry.SECTIONS[name], request) for name, request in requests.items())
-        stale, only_read = _stale(scale), scales.SCALES[scale].only_read
-        before = announce({} if only_read else wanted, stale, console, workers)
-        more = {} if only_read else {"after": seconds_after_runs(stale)}
+        wanted = plan.merge(plan.section_keys(registry.SECTIONS[name], request) for name, request in requests.items())
+        stale, recorded_only = _stale(scale), scales.SCALES[scale].recorded_only
+        before = announce({} if recorded_only else wanted, stale, console, workers)
+        more = {} if recorded_only else {"after": seconds_after_runs(stale)}
         ensure_runs(wanted, scale, console, workers=workers, scheduler=scheduler, **more)
-        audits.carry_out(runs.audit(), console)
+        audits.run_audit(runs.audit(), console)
         executed = execute_all(scale, console, before)
         data.write_files(scale, build_folder() / "data")
         if not (render(console) or executed):

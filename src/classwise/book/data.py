@@ -21,9 +21,9 @@ from classwise.core.identity import radius_value
 from classwise.core.paths import checkout, data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
-from classwise.papers.scales import also_read
+from classwise.papers.scales import recorded_scales
 from classwise.runs import store
-from classwise.runs.recorded import convergence_file, recorded_part
+from classwise.runs.recorded import convergence_file, keep_stored
 from classwise.runs.store import Key
 
 # What a file says of itself, below its name with the version of the package.
@@ -66,13 +66,13 @@ class Stored(NamedTuple):
     evaluation: Evaluation | None = None
 
 
-def stored(scale: str) -> list[Stored]:
+def stored_results(scale: str) -> list[Stored]:
     """Return every stored result of the sections of the book, and comparisons of epochs, in the order of their paths."""
     result: dict[Path, Stored] = {}
-    for name in (scale, *also_read(scale)):
+    for name in (scale, *recorded_scales(scale)):
         for section in registry.SECTIONS:
             request = registry.request(section, name)
-            present = {spec for spec, _ in recorded_part(request).pairs}
+            present = {spec for spec, _ in keep_stored(request).pairs}
             # Traces may be stored of evaluations whose outcomes are not.
             for spec, evaluations in (pair for pair in request.pairs if pair[0] in present):
                 for key in [Key(spec), *(Key(spec, kind, one) for one in evaluations for kind in store.UNDER_EVALUATIONS)]:
@@ -84,7 +84,7 @@ def stored(scale: str) -> list[Stored]:
     return sorted(result.values())
 
 
-def about(item: Stored) -> dict[str, Any]:
+def description_columns(item: Stored) -> dict[str, Any]:
     """Return the columns of the catalogue and of the outcomes that say which run and evaluation a result is of."""
     spec, evaluation = item.spec, item.evaluation
     values: dict[str, Any] = {"scale": item.scale}
@@ -108,14 +108,14 @@ def outcomes(items: list[Stored]) -> pd.DataFrame:
         columns = {
             "image": data.image.values.astype("i4"),
             "label": names[data.truth.values],
-            "prediction": names[data.answer.values],
-            "correct": ~data.flipped.values,
+            "prediction": names[data.prediction.values],
+            "correct": ~data.misclassified.values,
             "distance": data.distance.values,
             "queries": pd.arrays.IntegerArray(queries.astype("i4"), queries < 0),
         }
         tables.append(pd.DataFrame(columns))
     images = pd.concat(tables or [pd.DataFrame(columns=IMAGE_COLUMNS)], ignore_index=True)
-    runs = _categories(pd.DataFrame([about(item) for item in chosen], columns=RUN_COLUMNS))
+    runs = _categories(pd.DataFrame([description_columns(item) for item in chosen], columns=RUN_COLUMNS))
     repeated = runs.loc[np.repeat(np.arange(len(runs)), [len(table) for table in tables])].reset_index(drop=True)
     return pd.concat([repeated, _categories(images)], axis="columns")
 
@@ -133,7 +133,7 @@ def catalogue(items: list[Stored]) -> pd.DataFrame:
         with h5py.File(io.BytesIO(content)) as file:
             origin = {name: str(file.attrs.get(name, "")) for name in FILE_COLUMNS}
         size = {"file": _inside(item.path), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        rows.append(origin | about(item) | size)
+        rows.append(origin | description_columns(item) | size)
     return pd.DataFrame(rows, columns=["file", *RUN_COLUMNS, *FILE_COLUMNS[1:]])
 
 
@@ -160,7 +160,7 @@ def file_names() -> dict[str, str]:
 
 def write_files(scale: str, folder: Path) -> bool:
     """Write all results of the book of a scale to a folder, with their checksums; return whether anything had changed."""
-    items, names, explained = stored(scale), file_names(), dictionary().to_csv(index=False).encode()
+    items, names, explained = stored_results(scale), file_names(), dictionary().to_csv(index=False).encode()
     code, texts = [Path(__file__), Path(results.__file__)], _texts()
     described = [(_inside(item.path), item.scale) for item in items], names
     made_from = digest([repr(described), *(item.path for item in items), *code, explained, *texts.values()])
@@ -264,7 +264,9 @@ def dictionary() -> pd.DataFrame:
         optional = results.OPTIONAL.get(schema, {})
         for name, variable in {**variables, **optional}.items():
             meaning = f"{variable.meaning}{' (not in all files)' if name in optional else ''}; along {', '.join(variable.dims)}"
-            rows.append((f"{schema} (netCDF)", name, variable.unit, meaning, "core/results.py"))
+            stored = results.STORED_NAMES.get(name, name)
+            meaning += "" if stored == name else f"; classwise reads it as `{name}`"
+            rows.append((f"{schema} (netCDF)", stored, variable.unit, meaning, "core/results.py"))
     for kind, meanings in (("coordinates", results.COORDINATES), ("attributes", results.ATTRIBUTES)):
         rows += [(f"{kind} (netCDF)", name, "", meaning, "core/results.py") for name, meaning in meanings.items()]
     return pd.DataFrame(rows, columns=["file", "field", "unit", "meaning", "source"])

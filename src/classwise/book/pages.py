@@ -10,12 +10,12 @@ import pandas as pd
 import vl_convert
 
 from classwise import runs
-from classwise.book import figures, merging, notebooks
+from classwise.book import figures, notebooks, scale_switch
 from classwise.core import datasets
 from classwise.core.files import write
 from classwise.papers import registry
 from classwise.papers.scales import SCALES
-from classwise.runs.recorded import how_to_record, recorded_part
+from classwise.runs.recorded import how_to_record, keep_stored
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -25,12 +25,12 @@ _ERROR, PROVENANCE = "papermill-error-cell-tag", "provenance"
 _RECOMPUTE = "Recompute this page: parameters, command and provenance"
 
 
-def prepare(name: str, executed: Path, target: Path, extra: Path) -> None:
+def to_sphinx(name: str, executed: Path, target: Path, extra: Path) -> None:
     """Write the notebook that Sphinx renders as the page `name` from its executed form, and the data of its charts below `extra`.
 
     The code of each cell is folded. A cell with metadata {"mystnb": {"figure": {"name": ..., "caption": ...}}} becomes a figure,
-    with the number of the page and its place on it ("4.1-2"), in `classwise.book.shell`. Cells tagged "provenance" are folded
-    with their outputs and move to the end, below the command and the parameters of the page.
+    with the number of the page and its place on it ("4.1-2"), in `classwise.book.sphinx_extension`. Cells tagged "provenance" are
+    folded with their outputs and move to the end, below the command and the parameters of the page.
     """
     import nbformat  # slow to import
 
@@ -78,7 +78,7 @@ def _number(cell: "NotebookNode", page: str, number: str, figure: dict[str, str]
     output, since MyST-NB would repeat it for each of them.
     """
     name, files = figure.get("name", f"figure-{number}"), {}
-    for scale, outputs in merging.by_scale(cell.outputs).items():
+    for scale, outputs in scale_switch.split_by_scale(cell.outputs).items():
         rows = pd.concat([pd.DataFrame(), *map(figures.table, figures.specifications(outputs))])
         if not rows.empty:
             dataset = str(SCALES[scale].run["dataset"]) if scale else ""
@@ -87,7 +87,7 @@ def _number(cell: "NotebookNode", page: str, number: str, figure: dict[str, str]
             write(extra / path, rows.to_csv(index=False).encode())
             files[datasets.title(dataset)] = path
     cell.metadata["figure"] = {"name": name, "number": number, "data": files}
-    cell.outputs.append(merging.shown(figure.get("caption", ""), "text/markdown"))
+    cell.outputs.append(scale_switch.output(figure.get("caption", ""), "text/markdown"))
 
 
 def _recompute(name: str, last: list["NotebookNode"], node: "NotebookNode") -> list["NotebookNode"]:
@@ -98,10 +98,14 @@ def _recompute(name: str, last: list["NotebookNode"], node: "NotebookNode") -> l
         return last
     default = notebooks.parameters(notebooks.find(name)).get("scale")
     given = node.metadata.get("papermill", {}).get("parameters", {}).get("scale") or (default.default if default else "")
-    executions = node.metadata.get("executions", {given: merging.seconds_of(node)})
-    commands = {scale: [merging.shown(command(name, scale, took), "text/markdown")] for scale, took in executions.items()}
-    first = merging.both(commands) if len(commands) > 1 else next(iter(commands.values()))
-    outputs = [*first, merging.shown(parameters(name), "text/markdown"), *(output for cell in last for output in cell.outputs)]
+    executions = node.metadata.get("executions", {given: scale_switch.seconds_of(node)})
+    commands = {scale: [scale_switch.output(command(name, scale, took), "text/markdown")] for scale, took in executions.items()}
+    first = scale_switch.mark_scales(commands) if len(commands) > 1 else next(iter(commands.values()))
+    outputs = [
+        *first,
+        scale_switch.output(parameters(name), "text/markdown"),
+        *(output for cell in last for output in cell.outputs),
+    ]
     # MyST-NB leaves out cells without a source.
     source = "\n".join(cell.source for cell in last) or f"# {name}"
     block = nbformat.v4.new_code_cell(source, outputs=outputs)
@@ -119,14 +123,14 @@ def command(name: str, scale: str, took: float) -> str:
     values = {key: one.default for key, one in known.items() if one.default is not None} | ({"scale": scale} if scale else {})
     given = " ".join(f"{key}={json.dumps(value)}" for key, value in values.items())
     options = f" P='{given}'" if given else ""
-    only_read = scale in SCALES and SCALES[scale].only_read
-    runs_are = "it reads the recorded results and computes none" if only_read else "finished runs are not computed again"
+    recorded_only = scale in SCALES and SCALES[scale].recorded_only
+    runs_are = "it reads the recorded results and computes none" if recorded_only else "finished runs are not computed again"
     lines = [f"The command writes one HTML file and leaves the book unchanged; {runs_are}."]
     if took:
         duration = f"{took:.0f} seconds" if took < 90 else f"{took / 60:.1f} minutes"
         lines.append(f"The page took {duration} here; the training of its runs is not included.")
-    if only_read and name in registry.SECTIONS:
-        lines += [runs.recording(recorded_part(registry.request(name, scale))), f"{how_to_record(scale)}."]
+    if recorded_only and name in registry.SECTIONS:
+        lines += [runs.recording(keep_stored(registry.request(name, scale))), f"{how_to_record(scale)}."]
     return f"```bash\nmake notebook NB={name}{options}\n```\n\n{' '.join(filter(None, lines))}"
 
 

@@ -11,12 +11,12 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts import tables
-from classwise.charts.descriptions import described, extent
+from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit
 from classwise.core.errors import UserError
-from classwise.core.markup import counted, decimal, escaped
+from classwise.core.markup import decimal, escape, plural
 from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
 # A network is called near chance up to this share of the way from chance to no mistake.
@@ -74,7 +74,7 @@ def _class_rate(count: xr.DataArray, label: str) -> str:
     """Return the same of one class, and what most of its mistakes are."""
     row, text = count.sel(label=label), rate(count.sel(label=[label]))
     mistakes = row.where(row.predicted != label, 0)
-    most, share = escaped(mistakes.idxmax("predicted").item()), 100 * int(mistakes.max()) / max(int(row.sum()), 1)
+    most, share = escape(mistakes.idxmax("predicted").item()), 100 * int(mistakes.max()) / max(int(row.sum()), 1)
     return f"{text}, most often misclassified as class {most} ({share:.0f} %)" if share else text
 
 
@@ -88,12 +88,12 @@ def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, mar
         f"it: {', '.join(_attack_name(audit, name) for name in names)}, at radius {audit.eps} ({_NORMS[audit.norm]})."
     ]
     lines += [
-        f"**Critical: {escaped(label)}.** Withstands the attacks on {_class_rate(worst, label)}."
+        f"**Critical: {escape(label)}.** Withstands the attacks on {_class_rate(worst, label)}."
         for label in dict.fromkeys(marked or [])
     ]
     lines.append(_weakest(worst))
     low, value, high = bootstrap.bootstrap(worst, metrics.mcd, draws=bootstrap_draws(worst)).values
-    best = escaped(metrics.accuracy(worst).idxmax("label").item())
+    best = escape(metrics.accuracy(worst).idxmax("label").item())
     between = f"Between the best class ({best}) and the worst" if value > 0 else "Between any two classes"
     lines.append(
         f"**Spread.** {between} lie {value:.0f} points in the worst case (95 %: {low:.0f} to {high:.0f}); "
@@ -120,7 +120,7 @@ def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
         )
     low, high = intervals.proportion(check.broken, check.left)
     result = (
-        f"Square with up to {audit.queries:,} queries broke {check.broken} of the {counted(check.left, 'image')} that attacks "
+        f"Square with up to {audit.queries:,} queries broke {check.broken} of the {plural(check.left, 'image')} that attacks "
         f"with gradients left ({100 * check.broken / check.left:.1f} %, 95 %: {low:.1f} to {high:.1f})."
     )
     if check.broken:
@@ -140,18 +140,18 @@ def _weakest(robust: xr.DataArray) -> str:
         each = rate(robust.sel(label=[fewest]))
         return f"**Weakest classes.** None is weaker than the others: each withstands the attacks on {each}."
     weakest = names[: max(robust.sizes["label"] // 2, 1)]
-    classes = "; ".join(f"**class {escaped(label)}**: {_class_rate(robust, label)}" for label in weakest)
+    classes = "; ".join(f"**class {escape(label)}**: {_class_rate(robust, label)}" for label in weakest)
     return f"**Weakest classes.** {classes}."
 
 
 def stability(results: xr.Dataset) -> str:
     """Return as an item of the summary how sure it is which class is the worst, and which one attracts the mistakes.
 
-    results: of `masking.audited`.
+    results: of `masking.worst_case_outcomes`.
     """
     robust = network_counts(results).sel(attack=masking.WORST)
-    share, attracted = bootstrap.worst_share(robust, bootstrap_draws(robust)), metrics.attracted(robust)
-    label, (right, total) = escaped(share.idxmax("label").item()), held_out_worst(results)
+    share, attracted = bootstrap.worst_share(robust, bootstrap_draws(robust)), metrics.share_of_mistakes(robust)
+    label, (right, total) = escape(share.idxmax("label").item()), held_out_worst(results)
     text = f"- **How sure?** Class {label} is the worst in {float(share.max()):.0f} % of bootstrap draws."
     if total:
         low, high = intervals.proportion(right, total)
@@ -159,7 +159,7 @@ def stability(results: xr.Dataset) -> str:
         text += f"of its images in the other half (95 %: {low:.0f} to {high:.0f})."
     if attracted.isnull().all():
         return text
-    most = escaped(attracted.idxmax("label").item())
+    most = escape(attracted.idxmax("label").item())
     return f"{text} Class {most} attracts the most mistakes ({float(attracted.max()):.0f} %)."
 
 
@@ -228,7 +228,7 @@ def class_numbers(audit: Audit, count: xr.DataArray, radii: xr.DataArray) -> xr.
         {
             "accuracy": intervals.rate_bounds(metrics.correct(shown), metrics.images(shown)),
             "images": metrics.images(worst),
-            "attracted": metrics.attracted(worst),
+            "attracted": metrics.share_of_mistakes(worst),
             "worst_share": bootstrap.worst_share(worst, bootstrap_draws(worst)),
             "critical_radius": critical_radius(radii),
         }
@@ -269,10 +269,10 @@ def _bounds(bounds: xr.DataArray, form: str) -> str:
 def held_out_worst(results: xr.Dataset) -> tuple[int, int]:
     """Return how many images the worst class is right on in one half of the images where the other half chose it, of how many.
 
-    Of both choices together. results: of `masking.audited`. The accuracy of the worst class on the images that chose it is low by
-    chance.
+    Of both choices together. results: of `masking.worst_case_outcomes`. The accuracy of the worst class on the images that chose
+    it is low by chance.
     """
-    count = aggregate.counts(aggregate.halved(results.sel(attack=masking.WORST, drop=True)))
+    count = aggregate.counts(aggregate.split_halves(results.sel(attack=masking.WORST, drop=True)))
     right = total = 0
     for half, other in (("first", "second"), ("second", "first")):
         rates = metrics.accuracy(count.sel(half=half))
@@ -282,7 +282,7 @@ def held_out_worst(results: xr.Dataset) -> tuple[int, int]:
     return right, total
 
 
-def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
+def match_networks(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     """Return two networks in the worst case, image by image, along label: "all images", then the classes.
 
     results, others: of `runs.audited`; a UserError unless they are of the same images and attacks. first, second: the accuracies
@@ -294,7 +294,7 @@ def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     alike = all(results.attrs.get(name) == others.attrs.get(name) for name in ("images", "attack", "eps", "norm"))
     if not alike or not worst[0].truth.equals(worst[1].truth):
         raise UserError("the two audits are of other images or attacks; give both the same dataset, --eps, --attack, --limit ...")
-    (first, second), truth = (~one.flipped for one in worst), worst[0].truth
+    (first, second), truth = (~one.misclassified for one in worst), worst[0].truth
     labels = [ALL, *names_of(results, "predicted")]
     members = xr.concat([truth >= 0, *(truth == place for place in range(len(labels) - 1))], "label").assign_coords(label=labels)
     total = members.sum("image")
@@ -309,8 +309,8 @@ def matched(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     return xr.Dataset({**numbers, "difference": difference, "apart": apart})
 
 
-def compared(pairs: xr.Dataset, names: tuple[str, str]) -> str:
-    """Return `matched` as a sentence and a table in Markdown, with the names of both networks."""
+def comparison(pairs: xr.Dataset, names: tuple[str, str]) -> str:
+    """Return `match_networks` as a sentence and a table in Markdown, with the names of both networks."""
     one, other = names if names[0] != names[1] else (f"{names[0]} (first)", f"{names[1]} (second)")
     rows = {
         str(label): {
@@ -325,21 +325,21 @@ def compared(pairs: xr.Dataset, names: tuple[str, str]) -> str:
     classes = pairs.sel(label=pairs.label != ALL)
     classes = classes.sortby(-abs(classes.difference.sel(bound="value", drop=True)))
     apart = [
-        f"{escaped(label)} {_bounds(classes.difference.sel(label=label), '.1f')}"
+        f"{escape(label)} {_bounds(classes.difference.sel(label=label), '.1f')}"
         for label in classes.label.values[classes.apart.values]
     ]
     more = f" and {len(apart) - _NAMED} more" if len(apart) > _NAMED else ""
     weakest = " and ".join(
-        f"that of {escaped(name)} {escaped(rates.idxmin('label').item())} ({decimal(float(rates.min()))} %)"
+        f"that of {escape(name)} {escape(rates.idxmin('label').item())} ({decimal(float(rates.min()))} %)"
         for name, rates in ((one, classes.first), (other, classes.second))
     )
     text = (
-        f"**{escaped(one)} less {escaped(other)}**, image by image, in the worst case: "
+        f"**{escape(one)} less {escape(other)}**, image by image, in the worst case: "
         f"{_bounds(pairs.difference.sel(label=ALL), '.1f')} points of all images. The worst class: {weakest}. "
         f"Significantly different classes, corrected for their number: {', '.join(apart[:_NAMED]) or 'none'}{more}."
     )
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("class")
-    return f"{text}\n\n{tables.folded('All classes, compared', table) if len(rows) > MOST else tables.plain(table)}"
+    return f"{text}\n\n{tables.fold('All classes, compared', table) if len(rows) > MOST else tables.plain_table(table)}"
 
 
 def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:
@@ -351,7 +351,7 @@ def similarity_heatmap(cosine: xr.DataArray, labels: Sequence[str]) -> Any:
     tips = tooltip("label", "other class", cosine="cosine|.2f")
     chart = heatmap(table, Category("other class", labels, "class"), Category("label", labels, "class"), cells, tips)
     text = extent(table, ["label", "other class"], "Cosine between the mean features of two classes", "", "cosine", 2)
-    return described(chart, "Similarity of the features of two classes (cosine)", text)
+    return describe(chart, "Similarity of the features of two classes (cosine)", text)
 
 
 def closest_classes(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> str:
@@ -359,7 +359,7 @@ def closest_classes(cosine: xr.DataArray, robust: xr.DataArray, layer: str) -> s
     names = names_of(cosine)
     left, right = np.triu_indices(len(names), 1)
     near = cosine.transpose("label", "other").values[left, right]
-    most = [(escaped(names[left[place]]), escaped(names[right[place]]), near[place]) for place in np.argsort(-near)[:3]]
+    most = [(escape(names[left[place]]), escape(names[right[place]]), near[place]) for place in np.argsort(-near)[:3]]
     pairs = "; ".join(f"{one} and {other} ({value:.2f})" for one, other, value in most)
     rank, p = significance.mantel_test(cosine, robust, bootstrap_draws(robust))
     linked = f" Similarity and confusion of classes have a rank correlation of {rank:.2f} ({significance.p_value(p)})."
@@ -380,13 +380,13 @@ def attack_gap(audit: Audit, count: xr.DataArray) -> str:
 def sanity_table(audit: Audit, results: xr.Dataset, checks: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return a row for each attack: the images it broke, those that no other broke, and what members of an ensemble broke first.
 
-    `results` is what `masking.audited` returns, `checks` what `runs.audit_checks` returns. Misclassified clean images count as
-    broken by each attack.
+    `results` is what `masking.worst_case_outcomes` returns, `checks` what `runs.audit_checks` returns. Misclassified clean
+    images count as broken by each attack.
     """
     attacks, rows = [name for name in names_of(results, "attack") if name not in ("clean", masking.WORST)], []
     for name in attacks:
-        broken = results.flipped.sel(attack=name)
-        others = results.flipped.sel(attack=["clean", *(other for other in attacks if other != name)]).any("attack")
+        broken = results.misclassified.sel(attack=name)
+        others = results.misclassified.sel(attack=["clean", *(other for other in attacks if other != name)]).any("attack")
         shares = [f"{float(images.mean()):.1%}" for images in (broken, broken & ~others)]
         first = checks.get(f"{name} at {audit.eps}", {}).get("broken_by", {})
         rows.append((_attack_name(audit, name), *shares, ", ".join(f"{member}: {number}" for member, number in first.items())))

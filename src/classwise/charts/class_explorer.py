@@ -13,14 +13,14 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.curves import EPOCH
-from classwise.charts.descriptions import LINES, described, extent, panel_title
-from classwise.charts.primitives import Choice, Show, class_lines, explorer, highlighted, lines_with_bands
-from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, frame, label_angle, names_of, titled, tooltip
+from classwise.charts.descriptions import LINES, describe, extent, panel_title
+from classwise.charts.primitives import Choice, Show, class_lines, explorer, highlight, lines_with_bands
+from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, display_name, frame, label_angle, names_of, tooltip
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
 _MOST_BARS = 12
-# Of `by_category`, in pixels: a row, which a phone names in two lines, names and plot together, a letter, and the narrowest plot.
+# Of `category_explorer`, in pixels: a row, which a phone names in two lines; names and plot together; a letter; the least plot.
 _ROW, _WIDTH, _NAME, _LEAST_WIDTH = 31, 600, 7, 320
 _TICKS, _RIGHT = list(range(0, 101, 20)), "datum.label == datum.predicted"
 _ABOVE = "accuracy of the chosen class, with its 95 % interval; grey: the other classes"
@@ -60,7 +60,7 @@ class Along:
         return past.transform_filter(f"datum.{self.column} == datum.latest")
 
 
-def over_epochs(
+def epoch_explorer(
     history: xr.Dataset, show: Show | None = None, live: bool | None = None, design: float = 1.0, start: str | None = None
 ) -> Any:
     """Return the explorer of a class over the epochs.
@@ -86,10 +86,12 @@ def over_epochs(
     along = Along(EPOCH, "epoch", "epoch", between=True)
     text = extent(frame(last), ["label"], f"Robust accuracy of {first} on test images after the last epoch")
     chart = panels_along(rows(count, design), labels, along, shown)
-    return explorer(described(chart, "One class over the epochs", text), choices, show, live)
+    return explorer(describe(chart, "One class over the epochs", text), choices, show, live)
 
 
-def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show | None = None, live: bool | None = None) -> Any:
+def radius_explorer(
+    count: xr.DataArray, shown: Sequence[str], eps: str, show: Show | None = None, live: bool | None = None
+) -> Any:
     """Return the explorer of a class over the radius of an attack.
 
     count: of `radius_counts`. shown: the classes that can be chosen, first the one at the start. eps: the radius at the start.
@@ -104,10 +106,10 @@ def over_radii(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show |
     start = table[(table["eps"] == choices[1].value) & (table["label"] == table["predicted"])]
     text = extent(start, ["label"], f"Accuracy at radius {choices[1].value}")
     chart = panels_along(table, names_of(count, "predicted"), Along(_radius(count), "radius", "eps"))
-    return explorer(described(chart, "One class over the radius of the attack", text), choices, show, live)
+    return explorer(describe(chart, "One class over the radius of the attack", text), choices, show, live)
 
 
-def by_category(count: xr.DataArray, by: Category, start: str | None = None, live: bool | None = None) -> Any:
+def category_explorer(count: xr.DataArray, by: Category, start: str | None = None, live: bool | None = None) -> Any:
     """Return the explorer of a class by networks, optimisers, training sets, corruptions or other settings without an order.
 
     count: pooled, with the dimension of `by`, label and predicted. The reader also chooses along further dimensions, such as
@@ -121,17 +123,17 @@ def by_category(count: xr.DataArray, by: Category, start: str | None = None, liv
     last = metrics.accuracy(count.sel(first, drop=True))
     choices = [
         Choice("chosen_class", labels, str(last.idxmin("label").values), "class"),
-        *(Choice(f"chosen_{titled(dim)}", names, first[dim], titled(dim)) for dim, names in further.items()),
+        *(Choice(f"chosen_{display_name(dim)}", names, first[dim], display_name(dim)) for dim, names in further.items()),
         Choice(f"chosen_{by.field}", values, first[by.field], title),
     ]
-    shown = " && ".join(f"datum.{dim} == chosen_{titled(dim)}" for dim in further) or "true"
+    shown = " && ".join(f"datum.{dim} == chosen_{display_name(dim)}" for dim in further) or "true"
     base, of_class = _counted(rows(count.sel({by.field: values})), shown)
     now = of_class.transform_filter(f"datum.{by.field} == chosen_{by.field}")
     text = extent(frame(last), ["label"], f"Accuracy, {', '.join(first.values())}")
     wide = max(_LEAST_WIDTH, _WIDTH - _NAME * max(map(len, values)))
     shares = _predictions(now, names_of(count, "predicted"), by.field, title)
     chart = _by_row(base, of_class, by).properties(width=wide) & shares.properties(width=wide)
-    return explorer(described(chart, f"One class by {title}", text), choices, live=live)
+    return explorer(describe(chart, f"One class by {title}", text), choices, live=live)
 
 
 def _counted(table: pd.DataFrame, shown: str) -> tuple[alt.Chart, alt.Chart]:
@@ -144,7 +146,7 @@ def _counted(table: pd.DataFrame, shown: str) -> tuple[alt.Chart, alt.Chart]:
 def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
     """Return the accuracies of all classes as ticks, a row for each member of `by`, and of the chosen class with intervals."""
     axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True)
-    y = alt.Y(by.encoded, sort=list(by.values), scale=alt.Scale(domain=list(by.values)), title=None, axis=axis)
+    y = alt.Y(by.encoding, sort=list(by.values), scale=alt.Scale(domain=list(by.values)), title=None, axis=axis)
     x, low = (alt.X(name, title="accuracy, %", scale=PERCENT, axis=alt.Axis(values=_TICKS)) for name in ("value:Q", "low:Q"))
     tips = tooltip("label", by.field, value="accuracy, %", **_INTERVAL)
     of_class = of_class.transform_filter(_RIGHT).encode(y=y, tooltip=tips)
@@ -167,7 +169,7 @@ def panels_along(table: pd.DataFrame, labels: Sequence[str], along: Along, shown
     chosen = lines_with_bands(of_class.transform_filter(_RIGHT), along.x, "accuracy, %", alt.value(CHOSEN), tips, scale=PERCENT)
     now = along.chosen(of_class.transform_filter(_RIGHT)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
     above = alt.layer(others, now, chosen).properties(width=600, height=220, title=panel_title(_ABOVE))
-    return above & _predictions(along.chosen(of_class), labels, along.column, titled(along.name))
+    return above & _predictions(along.chosen(of_class), labels, along.column, display_name(along.name))
 
 
 def _predictions(now: alt.Chart, labels: Sequence[str], column: str, chosen: str) -> Any:
@@ -197,7 +199,7 @@ def radius_counts(outcomes: xr.Dataset, curve: xr.Dataset) -> xr.DataArray:
     radius: numbers in pixels of 0 to 1, with the coordinate `eps`, the radii as they were written. Both Datasets have a dimension
     network of one member; `outcomes` has "clean" among its attacks, `curve` one attack and the dimension eval_eps.
     """
-    variables = ["truth", "answer", "flipped"]
+    variables = ["truth", "prediction", "misclassified"]
     radii = curve.eval_eps.copy(data=[float(Fraction(eps)) for eps in names_of(curve, "eval_eps")])
     clean = outcomes[variables].sel(attack="clean", drop=True).isel(network=0, drop=True)
     attacked = curve[variables].isel(network=0, attack=0, drop=True).sortby(radii)
@@ -232,8 +234,8 @@ def radius_curves(count: xr.DataArray, shown: Sequence[str]) -> Any:
     tips = tooltip("label", "eps", value="accuracy, %", **_INTERVAL)
     lines = class_lines(table, x, y, tips, point=True)
     mean = alt.Chart(overall).mark_line(strokeDash=[5, 4], color="#888", strokeWidth=2).encode(x=x, y=y)
-    chart = alt.layer(mean, lines).properties(width=580, height=280).add_params(highlighted(list(shown)))
+    chart = alt.layer(mean, lines).properties(width=580, height=280).add_params(highlight(list(shown)))
     last = table[table["radius"] == table["radius"].max()]
     colours = LINES if last["value"].nunique() > 1 else "Grey: each class."
     text = extent(last, ["label"], "Accuracy at the largest radius")
-    return described(chart, "Accuracy of each class over the radius of the attack", text, f"{colours} Dashed: all images.")
+    return describe(chart, "Accuracy of each class over the radius of the attack", text, f"{colours} Dashed: all images.")

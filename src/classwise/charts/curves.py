@@ -7,8 +7,8 @@ import altair as alt
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import LINES, capital, described, extent
-from classwise.charts.primitives import class_lines, from_legend, highlighted, lines_with_bands, panels
+from classwise.charts.descriptions import LINES, capital, describe, extent
+from classwise.charts.primitives import class_lines, highlight, legend_selection, lines_with_bands, panels
 from classwise.charts.style import PERCENT, Category, frame, names_of, tooltip, wide_bounds
 
 EPOCH = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1))
@@ -26,8 +26,8 @@ def class_accuracy(accuracy: xr.DataArray, row: str = "attack") -> Any:
     lines = class_lines(table, EPOCH, alt.Y("value:Q", title=axis, scale=PERCENT), tips, "panel", band=True)
     last = table[table["epoch"] == table["epoch"].max()]
     text = extent(last, ["label", row, "defence"], "Accuracy after the last epoch")
-    chart = panels(lines.properties(width=230, height=160), panel, columns=2, gap=_gap(labels)).add_params(highlighted(labels))
-    return described(chart, "Accuracy of each class over the epochs", text, LINES)
+    chart = panels(lines.properties(width=230, height=160), panel, columns=2, gap=_gap(labels)).add_params(highlight(labels))
+    return describe(chart, "Accuracy of each class over the epochs", text, LINES)
 
 
 def _gap(labels: Sequence[str]) -> int:
@@ -40,12 +40,12 @@ def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> 
 
     title: of the metric, with its unit. A click in the legend picks members of `colour`.
     """
-    picked, hues = from_legend(Category.of(bounds, colour))
+    picked, hues = legend_selection(Category.of(bounds, colour))
     tips, table = tooltip(colour, "epoch", value=title, low="", high=""), wide_bounds(bounds)
     chart = lines_with_bands(table, EPOCH, title, hues.colour, tips, picked=picked)
     last = table[table["epoch"] == table["epoch"].max()]
     text = extent(last, [colour], f"{title}, after the last epoch", "")
-    return described(chart.add_params(picked).properties(width=580, height=220), f"{capital(title)}, over the epochs", text)
+    return describe(chart.add_params(picked).properties(width=580, height=220), f"{capital(title)}, over the epochs", text)
 
 
 def training_settings(settings: Mapping[str, xr.DataArray]) -> Any:
@@ -66,5 +66,5 @@ def training_settings(settings: Mapping[str, xr.DataArray]) -> Any:
     ends = {f"{name} after the last epoch": last[last["setting"] == name] for name in settings}
     text = " ".join(extent(rows, ["label", "defence"], what, "", digits=3) for what, rows in ends.items())
     chart = panels(lines, Category("panel", names), columns=2, gap=_gap(labels) + 24)
-    chart = chart.add_params(highlighted(labels)).resolve_scale(y="independent")
-    return described(chart, f"{capital(' and '.join(settings))} of each class over the epochs", text, LINES)
+    chart = chart.add_params(highlight(labels)).resolve_scale(y="independent")
+    return describe(chart, f"{capital(' and '.join(settings))} of each class over the epochs", text, LINES)

@@ -13,7 +13,7 @@ _TITLE, _SUBTITLE = 60, 84
 LINES = "Blue: highest at the end. Orange: lowest. Grey: all others."
 
 
-def described(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
+def describe(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     """Return a chart with a title, and with `text` as its description, which screen readers read in place of the drawing."""
     lines: dict[str, Any] = {"subtitle": textwrap.wrap(subtitle, _SUBTITLE)} if subtitle else {}
     return chart.properties(title=alt.Title(textwrap.wrap(title, _TITLE), **lines), description=text)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import described, extent
-from classwise.charts.primitives import NONE, Choice, dots_with_intervals, faded, from_legend, panels
-from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, frame, titled, tooltip, wide_bounds
+from classwise.charts.descriptions import describe, extent
+from classwise.charts.primitives import NONE, Choice, dots_with_intervals, fade, legend_selection, panels
+from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, display_name, frame, tooltip, wide_bounds
 
 
 def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
@@ -18,23 +18,23 @@ def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
 
     `interval` has the further dimension bound. A click in the legend picks attacks.
     """
-    classes, (picked, hues) = Category.of(accuracy, "label", "class"), from_legend(Category.of(accuracy, "attack"))
+    classes, (picked, hues) = Category.of(accuracy, "label", "class"), legend_selection(Category.of(accuracy, "attack"))
     table = frame(accuracy).merge(wide_bounds(interval))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked)
     by = Category.of(accuracy, "defence")
     # Three panels stand in one row.
     chart = panels(chart.properties(width=180 if len(by.values) == 3 else 270, height=200), by).add_params(picked)
     text = extent(table, ["label", "attack", "defence"], "Accuracy")
-    return described(chart, "Accuracy of each class with its 95 % interval", text)
+    return describe(chart, "Accuracy of each class with its 95 % interval", text)
 
 
 def class_rows(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
     """Return what `class_accuracy` does of one network, without the dimension defence: a line for each class, in their order."""
-    classes, (picked, hues) = Category.of(accuracy, "label"), from_legend(Category.of(accuracy, "attack"))
+    classes, (picked, hues) = Category.of(accuracy, "label"), legend_selection(Category.of(accuracy, "attack"))
     table = frame(accuracy).merge(wide_bounds(interval))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, picked=picked)
     chart = chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
-    return described(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", "attack"], "Accuracy"))
+    return describe(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", "attack"], "Accuracy"))
 
 
 def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colour: str = "defence", columns: int = 2) -> Any:
@@ -44,15 +44,17 @@ def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colou
     `colour`.
     """
     first = next(iter(measured.values()))
-    rows, (picked, hues) = Category.of(first, row), from_legend(Category.of(first, colour))
-    names = [titled(name) for name in measured]
-    table = pd.concat([wide_bounds(bounds).assign(metric=titled(name)) for name, bounds in measured.items()], ignore_index=True)
+    rows, (picked, hues) = Category.of(first, row), legend_selection(Category.of(first, colour))
+    names = [display_name(name) for name in measured]
+    table = pd.concat(
+        [wide_bounds(bounds).assign(metric=display_name(name)) for name, bounds in measured.items()], ignore_index=True
+    )
     chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked)
     wide = {1: 480, 2: 250}.get(columns, 160)
     chart = chart.properties(width=wide, height=(8 * len(hues.values) + 6) * len(rows.values))
     chart = panels(chart, Category("metric", names), columns).resolve_scale(x="independent").add_params(picked)
     parts = [extent(table[table["metric"] == name], [row, colour], name, "") for name in names]
-    return described(chart, f"With 95 % intervals: {', '.join(name.partition(', ')[0] for name in names)}", " ".join(parts))
+    return describe(chart, f"With 95 % intervals: {', '.join(name.partition(', ')[0] for name in names)}", " ".join(parts))
 
 
 def seed_dots(accuracy: xr.DataArray) -> Any:
@@ -66,7 +68,7 @@ def seed_dots(accuracy: xr.DataArray) -> Any:
     mean = base.mark_tick(thickness=2, width=14).encode(y="mean(value):Q")
     chart = panels(alt.layer(dots, mean).properties(width=270, height=200), Category.of(accuracy, "defence"))
     text = extent(table, ["label", "seed", "defence"], "Robust accuracy of single runs")
-    return described(chart, "Robust accuracy of each class for each seed; line: mean", text)
+    return describe(chart, "Robust accuracy of each class for each seed; line: mean", text)
 
 
 def _both_directions(share: xr.DataArray) -> pd.DataFrame:
@@ -85,13 +87,13 @@ def confusion_symmetry(share: xr.DataArray) -> Any:
     top = float(max(pairs["value"].max(), pairs["back"].max(), 1.0))
     scale = alt.Scale(domain=[0, top], nice=True)
     titles = "first misclassified as second, %", "second misclassified as first, %"
-    picked, hues = from_legend(Category.of(share, "defence"))
+    picked, hues = legend_selection(Category.of(share, "defence"))
     dots = alt.Chart(pairs).mark_circle(size=60)
     dots = dots.add_params(picked).encode(
         x=alt.X("value:Q", scale=scale, title=titles[0]),
         y=alt.Y("back:Q", scale=scale, title=titles[1]),
         color=hues.colour,
-        opacity=faded(picked, 0.75),
+        opacity=fade(picked, 0.75),
         tooltip=tooltip("first", "second", "defence", value=titles[0], back=titles[1]),
     )
     line = alt.Chart(pd.DataFrame({"value": [0.0, top], "back": [0.0, top]})).mark_line(strokeDash=[4, 4], color="#888")
@@ -99,7 +101,7 @@ def confusion_symmetry(share: xr.DataArray) -> Any:
     pairs["pair"] = pairs["first"] + " and " + pairs["second"]
     pairs["apart"] = (pairs["value"] - pairs["back"]).abs()
     text = extent(pairs, ["pair", "defence"], "Difference between the two directions of a pair", "points", "apart", 1)
-    return described(chart, "How often two classes are misclassified as each other", text)
+    return describe(chart, "How often two classes are misclassified as each other", text)
 
 
 def confused_pairs(mistakes: xr.DataArray) -> Any:
@@ -110,19 +112,19 @@ def confused_pairs(mistakes: xr.DataArray) -> Any:
     both = _both_directions(mistakes).assign(sum=lambda rows: rows["value"] + rows["back"])
     both["pair"] = both["label"] + " and " + both["predicted"]
     order = both.groupby("pair")["sum"].max().sort_values(ascending=False).index[:12]
-    picked, hues = from_legend(Category.of(mistakes, "defence"))
+    picked, hues = legend_selection(Category.of(mistakes, "defence"))
     shown = both[both["pair"].isin(order)]
     bars = alt.Chart(shown).mark_bar().add_params(picked)
     bars = bars.encode(
         y=alt.Y("pair:N", sort=list(order), title=None),
         x=alt.X("sum:Q", title="misclassified as each other, both directions, % + %"),
-        yOffset=alt.YOffset(hues.encoded, sort=hues.values),
+        yOffset=alt.YOffset(hues.encoding, sort=hues.values),
         color=hues.colour,
-        opacity=faded(picked),
+        opacity=fade(picked),
         tooltip=tooltip("pair", "defence", value="first as second, %", back="second as first, %"),
     )
     text = extent(shown, ["pair", "defence"], f"The {len(order)} most confused pairs, both directions", "", "sum", 1)
-    return described(bars.properties(width=440, height=26 * len(order)), "Most confused pairs of classes", text)
+    return describe(bars.properties(width=440, height=26 * len(order)), "Most confused pairs of classes", text)
 
 
 def benchmark_ratios(bench: pd.DataFrame) -> Any:
@@ -133,20 +135,20 @@ def benchmark_ratios(bench: pd.DataFrame) -> Any:
     tips = tooltip("peer", "machine", title="measurement", ratio="times as long as ours|.2f", ours_s="|.3g", peer_s="|.3g")
     scale = alt.Scale(type="log", domainMin=min(0.5, bench["ratio"].min()))
     table = bench.assign(row=bench["title"] + ", " + bench["peer"])
-    picked, machines = from_legend(Category("machine", list(dict.fromkeys(bench["machine"]))))
+    picked, machines = legend_selection(Category("machine", list(dict.fromkeys(bench["machine"]))))
     dots = alt.Chart(table).mark_point(size=80, filled=True).add_params(picked)
     dots = dots.encode(
         x=alt.X("ratio:Q", scale=scale, title="seconds of the other library over ours (log)"),
         y=alt.Y("row:N", sort=list(dict.fromkeys(table["row"])), title=None, axis=alt.Axis(labelLimit=260)),
         color=machines.colour,
-        opacity=faded(picked),
+        opacity=fade(picked),
         tooltip=[*tips, alt.Tooltip("created:N", title="measured")],
     )
     equal = alt.Chart(pd.DataFrame({"x": [1]})).mark_rule(strokeDash=[4, 3], color="#888").encode(x="x:Q")
     text = extent(table, ["row", "machine"], "Seconds of the other library over ours", "", "ratio", 2)
     # A phone writes the names of the rows in three lines.
     chart = alt.layer(equal, dots).properties(width=400, height=alt.Step(40))
-    return described(chart, "Time of other libraries, compared with ours", text)
+    return describe(chart, "Time of other libraries, compared with ours", text)
 
 
 # The plot of `metric_scatter` and the height and mean width of a letter, in pixels.
@@ -170,7 +172,7 @@ def metric_scatter(
     left to the tooltip, but for those of `named`.
     """
     table = wide_bounds(overall).merge(wide_bounds(worst), on="defence", suffixes=("", "2"))
-    (one, other), axes = table[["value", "value2"]].to_numpy().T, [titled("overall"), titled("worst")]
+    (one, other), axes = table[["value", "value2"]].to_numpy().T, [display_name("overall"), display_name("worst")]
     worse = (one[:, None] <= one) & (other[:, None] <= other) & ((one[:, None] < one) | (other[:, None] < other))
     table["cost"] = 1.0 if cost is None else table["defence"].map(frame(cost).set_index("defence")["value"]).fillna(1.0)
     table["front"] = np.where(worse.any(1), "other", "best")
@@ -201,7 +203,7 @@ def metric_scatter(
     best = ", ".join(table[table["front"] == "best"]["defence"])
     ends = extent(table, ["defence"], axes[0], ""), extent(table, ["defence"], axes[1], "", "value2")
     text = f"{' '.join(ends)} Exceeded by no other in both: {best}."
-    return described(chart, "Worst class against all images", text, below)
+    return describe(chart, "Worst class against all images", text, below)
 
 
 def _with_names(table: pd.DataFrame, named: Sequence[str]) -> tuple[pd.DataFrame, list[tuple[float, float]]]:

@@ -10,7 +10,7 @@ import altair as alt
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import described, extent, panel_title
+from classwise.charts.descriptions import describe, extent, panel_title
 from classwise.charts.gallery import png_address
 from classwise.charts.primitives import Choice, explorer
 from classwise.charts.style import CHOSEN, GREY, HIGHEST, LOWEST, PERCENT, THEIRS, Category, frame, names_of, tooltip, wide_bounds
@@ -34,7 +34,7 @@ def class_ranking(
     chart = alt.layer(*_ranks(table, printed=printed)).properties(width=500, height=19 * accuracy.sizes["label"])
     text = extent(table[table["defence"] == first], ["label"], f"Robust accuracy of {first}")
     below = f"Bars: 95 % intervals.{' Diamonds: Tian et al. 2021, Table 1.' * printed}"
-    chart = described(chart, "Robust accuracy of each class", text, below)
+    chart = describe(chart, "Robust accuracy of each class", text, below)
     return explorer(chart, [Choice(_DEFENCE, list(defences), first, "defence")])
 
 
@@ -105,7 +105,7 @@ def similar_classes(cosine: xr.DataArray, share: xr.DataArray, start: str, netwo
     right = bars(mistakes, "mistaken for", "its images, mistaken for", y, tooltip("predicted", value=up))
     first = near[(near["label"] == start) & (near["defence"] == network) & (near["label"] != near["predicted"])]
     text = extent(first, ["predicted"], f"Cosines of class {start} with other classes in {network}", "", "cosine", 2)
-    return explorer(described(left | right, "One class: what is similar to it, and what it is mistaken for", text), choices)
+    return explorer(describe(left | right, "One class: what is similar to it, and what it is mistaken for", text), choices)
 
 
 # Pixels of all pictures of a class that the explorer of methods can show: 12 of CIFAR-10. Pictures in a row, and their side.
@@ -125,7 +125,7 @@ def method_rows(outcomes: xr.Dataset, scenes: xr.Dataset | None) -> pd.DataFrame
     if outcomes.sizes["defence"] < 2:
         raise NotRecorded("no two of these methods are recorded under this attack")
     present = outcomes.truth >= 0
-    right = (~outcomes.flipped | ~present).all("seed").transpose("image", "defence")
+    right = (~outcomes.misclassified | ~present).all("seed").transpose("image", "defence")
     kept = present.any("seed").all("defence").values
     names, labels = names_of(outcomes, "defence"), outcomes.predicted.values.astype(str)
     table = pd.DataFrame(right.values[kept].astype(int), columns=names)
@@ -184,7 +184,7 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     chart: Any = (bars + same).properties(width=560, height=170)
     if bool((table["url"] != "").any()):
         chart = chart & _pictures(base, sides)
-    return explorer(described(chart, "Images that only one of two methods classifies correctly", text), choices)
+    return explorer(describe(chart, "Images that only one of two methods classifies correctly", text), choices)
 
 
 def _pictures(base: alt.Chart, sides: alt.Color) -> Any:

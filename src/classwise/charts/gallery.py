@@ -16,7 +16,7 @@ import xarray as xr
 from IPython.display import Markdown
 from PIL import Image
 
-from classwise.charts.descriptions import capital, described
+from classwise.charts.descriptions import capital, describe
 from classwise.charts.primitives import Choice, Show, explorer
 from classwise.charts.style import COLUMN, GREY, names_of, tooltip
 from classwise.core.spec import Evaluation, Subject
@@ -74,7 +74,7 @@ def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence
     table = pd.DataFrame(cells, columns=["row", "place", "url", "caption", "number"])
     parts = [f"{capital(name)}: {', '.join(captions[name])}." for name in rows]
     text = f"{len(table)} images, by row. {' '.join(parts)}".replace("\n", " ")
-    return described(_grid(table, list(rows), side, lines), title or "Test images", text)
+    return describe(_grid(table, list(rows), side, lines), title or "Test images", text)
 
 
 def one_per_class(scenes: Mapping[str, xr.Dataset]) -> Any:
@@ -102,7 +102,7 @@ def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
         change = delta.isel(image=place).values
         for form in ("clean", "attacked"):
             sure = float(likeliest.isel(image=place).sel(form=form))
-            caption = f"{names[int(example.answer.sel(form=form))]}\nconfidence {sure:.0f} %"
+            caption = f"{names[int(example.prediction.sel(form=form))]}\nconfidence {sure:.0f} %"
             rows.append({**common, "row": form, "url": png_address(example.pixels.sel(form=form).values), "caption": caption})
         caption = f"largest change\n{float(abs(change).max()):.3f}"
         rows.append({**common, "row": "perturbation", "url": png_address(0.5 + change / (2 * reach)), "caption": caption})
@@ -115,7 +115,7 @@ def example_grid(table: pd.DataFrame, subtitle: str = "") -> Any:
     broken = (attacked["caption"].str.partition("\n")[0] != attacked["label"]).sum()
     text = f"{len(attacked)} images: clean, the perturbation and attacked. {broken} of the attacked ones are misclassified."
     grid = _grid(table, ("clean", "perturbation", "attacked"), side=96, lines=2)
-    return described(grid, "Images before and after the attack", text, subtitle or _BELOW)
+    return describe(grid, "Images before and after the attack", text, subtitle or _BELOW)
 
 
 def gallery(
@@ -133,7 +133,7 @@ def gallery(
     first, shown = next(iter(examples.values())), network if network in examples else list(examples)[-1]
     names = names_of(first, "predicted")
     labels = [name for name in names if name in set(table["label"])]
-    broken = examples[shown].answer.sel(form="attacked") != examples[shown].truth
+    broken = examples[shown].prediction.sel(form="attacked") != examples[shown].truth
     weakest = names[int(broken.astype(float).groupby(examples[shown].truth).mean().idxmax())]
     choices = [
         Choice("gallery_class", labels, start if start in labels else weakest, "class"),
@@ -144,7 +144,7 @@ def gallery(
     return explorer(example_grid(table).transform_filter(" && ".join(conditions[:several])), choices[:several], live=live)
 
 
-def attacked_now(
+def attack_live(
     attacker: Callable[[Any, Evaluation], Callable[..., xr.Dataset]],
     subjects: Sequence[Subject],
     evaluation: Evaluation,

@@ -5,9 +5,9 @@ from typing import Any
 
 import xarray as xr
 
-from classwise.charts.descriptions import described, extent, largest
+from classwise.charts.descriptions import describe, extent, largest
 from classwise.charts.primitives import Cells, heatmap, panels
-from classwise.charts.style import Category, frame, names_of, titled, tooltip
+from classwise.charts.style import Category, display_name, frame, names_of, tooltip
 from classwise.stats import metrics
 
 
@@ -26,7 +26,7 @@ def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: s
     text = extent(table[table["right"]], ["label", column], "Share of correct predictions")
     most = largest(table[~table["right"]], ["label", "predicted", column], "Most frequent mistake")
     chart = panels(chart, Category.of(share, column))
-    return described(chart, "Predictions for each class, % of its images", f"{text} {most}")
+    return describe(chart, "Predictions for each class, % of its images", f"{text} {most}")
 
 
 _SIGNS = {1: "robust", -1: "vulnerable", 0: "uncertain"}
@@ -46,7 +46,7 @@ def accuracy_heatmap(count: xr.DataArray, relative: xr.DataArray, row: str = "at
     chart = heatmap(table, Category.of(count, "label", "class"), Category.of(count, row), cells, tips)
     chart, text = panels(chart, Category.of(count, column)), extent(table, ["label", row, column], "Accuracy")
     below = "Framed: significantly above or below the overall accuracy."
-    return described(chart, f"Accuracy of each class by {row}, %", text, below)
+    return describe(chart, f"Accuracy of each class by {row}, %", text, below)
 
 
 def change_heatmap(
@@ -56,11 +56,11 @@ def change_heatmap(
 
     `change` has the dimensions label, `row` and, for a panel each, `column`. title: of the rows; None is that of `row`.
     """
-    lines = Category.of(change, row, titled(row) if title is None else title)
+    lines = Category.of(change, row, display_name(row) if title is None else title)
     tips = tooltip(*filter(None, [column]), row, "label", value="points|+.1f")
     # Wide enough for "−12.5".
     cells = Cells("value", "points", "value", digits, step=(38, 25))
     chart = heatmap(frame(change), Category.of(change, "label", "class"), lines, cells, tips)
     chart = chart if column is None else panels(chart, Category.of(change, column))
     text = extent(frame(change), ["label", row, *filter(None, [column])], "Change of the accuracy", "points", digits=1)
-    return described(chart, "Change of the accuracy of each class, points", text)
+    return describe(chart, "Change of the accuracy of each class, points", text)

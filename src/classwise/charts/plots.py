@@ -16,9 +16,9 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts import primitives
-from classwise.charts.descriptions import described, extent
+from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import Choice, explorer
-from classwise.charts.style import COLUMN, GREY, HIGHEST, Category, frame, names_of, titled, tooltip, wide_bounds
+from classwise.charts.style import COLUMN, GREY, HIGHEST, Category, display_name, frame, names_of, tooltip, wide_bounds
 
 # A row of dots in pixels, and the share of an axis that labels of the same line stand apart.
 _ROW, _APART = 30, 0.1
@@ -49,7 +49,11 @@ class Look:
 
     def hues(self, array: xr.DataArray) -> tuple[Any, Category | None]:
         """Return the selection of the legend and the category of the colours; None for both without colours."""
-        return primitives.from_legend(Category.of(array, self.colour, titled(self.colour))) if self.colour else (None, None)
+        return (
+            primitives.legend_selection(Category.of(array, self.colour, display_name(self.colour)))
+            if self.colour
+            else (None, None)
+        )
 
     def scale(self, array: xr.DataArray) -> alt.Scale:
         """Return the axis of values, the same whatever is chosen."""
@@ -65,13 +69,13 @@ class Look:
         table = _table(array)
         if self.choose:
             names = names_of(array, self.choose)
-            choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], titled(self.choose))
+            choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], display_name(self.choose))
             chart = chart.transform_filter(f"datum.{self.choose} == {choice.name}")
             table = table[table[self.choose] == choice.value]
         chart = primitives.panels(chart, Category.of(array, self.panel)) if self.panel else chart
         chart = chart.resolve_scale(x="independent", y="independent") if self.free else chart
         chart = chart.add_params(picked) if picked is not None else chart
-        chart = described(chart, title, extent(table, dims, name, unit, digits=_digits(table["value"])), self.below)
+        chart = describe(chart, title, extent(table, dims, name, unit, digits=_digits(table["value"])), self.below)
         return explorer(chart, [choice]) if self.choose else chart
 
 
@@ -103,7 +107,7 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
         chart = alt.layer(alt.Chart(table).mark_rule(color=GREY, aria=False).encode(**at), chart, data=table)
     if band is not None:
         both = table.merge(_place(band).rename(columns={"low": "from", "high": "to"}).drop(columns="value"))
-        y, x = alt.Y(members.encoded, sort=list(members.values), title=None), alt.X("from:Q", title=axis, scale=scale)
+        y, x = alt.Y(members.encoding, sort=list(members.values), title=None), alt.X("from:Q", title=axis, scale=scale)
         bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14).encode(y=y, x=x, x2="to:Q")
         chart = alt.layer(bar, chart, data=both)
     letters = max(map(len, members.values), default=0)
@@ -120,7 +124,7 @@ def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **
     (picked, hues), table = shown.hues(bounds), _table(bounds)
     table = table if isinstance(x, str) else table.merge(_place(x).rename(columns={"value": place}))
     table = table.assign(**{place: table[place].astype(float)}).sort_values(place)
-    at = alt.X(f"{place}:Q", title=titled(place), scale=alt.Scale(zero=False))
+    at = alt.X(f"{place}:Q", title=display_name(place), scale=alt.Scale(zero=False))
     extra = {"low": "", "high": ""} if "low" in table else {}
     tips = tooltip(*[str(dim) for dim in bounds.dims if dim not in ("bound", place)], value=axis, **extra, **{place: ""})
     colour = hues.colour if hues else alt.value(HIGHEST)
@@ -131,7 +135,7 @@ def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **
         chart = alt.layer(rule.encode(y=alt.datum(shown.level)), chart)
     if shown.label:
         words = alt.Chart(_apart(table, place, shown.colour)).mark_text(dy=-12).encode(x=at, y="value:Q", text=f"{shown.label}:N")
-        chart = alt.layer(chart, words.encode(opacity=primitives.faded(picked)) if picked is not None else words)
+        chart = alt.layer(chart, words.encode(opacity=primitives.fade(picked)) if picked is not None else words)
     return shown.finished(shown.sized(chart, 270 if shown.panel else 560, 240), bounds, title, axis, picked)
 
 
@@ -159,7 +163,7 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, 
         color=hues.colour if hues else alt.value(HIGHEST),
         tooltip=tooltip(*names, across=f"{axes[0]}|.{1 + _digits(table['across'])}f", value=axes[1], **extra),
     )
-    faint = {"opacity": primitives.faded(picked)} if picked is not None else {}
+    faint = {"opacity": primitives.fade(picked)} if picked is not None else {}
     base = base.encode(**faint)
     up = alt.Y("value:Q", title=axes[1], scale=shown.scale(y))
     marks = [base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=axes[1]), y2="high:Q")] if extra else []
@@ -178,13 +182,13 @@ def cells(
     shown, table = Look(**look), _table(values)
     tips = tooltip(*map(str, values.dims), value=f"{legend}|.2f")
     form = primitives.Cells("value", legend, **(shade or {}))
-    across, down = (Category.of(values, dim, titled(dim)) for dim in (x, y))
+    across, down = (Category.of(values, dim, display_name(dim)) for dim in (x, y))
     return shown.finished(primitives.heatmap(table, across, down, form, tips), values, title, legend)
 
 
-def in_a_row(*charts: Any, title: str) -> Any:
+def arrange_in_row(*charts: Any, title: str) -> Any:
     """Return charts side by side under one title, described by all their descriptions; each needs a `width` that fits."""
     texts = " ".join(str(chart.to_dict(validate=False).get("description", "")) for chart in charts)
     with warnings.catch_warnings():  # of equal colours, a click in one legend highlights in all charts, as it should
         warnings.simplefilter("ignore", UserWarning)
-        return described(alt.hconcat(*charts).resolve_scale(color="independent"), title, texts)
+        return describe(alt.hconcat(*charts).resolve_scale(color="independent"), title, texts)

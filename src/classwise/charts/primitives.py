@@ -53,8 +53,8 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
     ink = alt.condition(strong, alt.value(style.INKS[1]), alt.value(style.INKS[0]))
     below, left = alt.Axis(labelAngle=label_angle(x.values, cells.step[0]), **_BARE), alt.Axis(labelLimit=260, **_BARE)
     base = alt.Chart(table).encode(
-        x=alt.X(x.encoded, sort=list(x.values), title=x.title, axis=below),
-        y=alt.Y(y.encoded, sort=list(y.values), title=y.title, axis=left),
+        x=alt.X(x.encoding, sort=list(x.values), title=x.title, axis=below),
+        y=alt.Y(y.encoding, sort=list(y.values), title=y.title, axis=left),
         tooltip=list(tips),
     )
     colours = list(style.DIVERGING if cells.diverging else style.SEQUENTIAL)
@@ -99,17 +99,17 @@ def dots_with_intervals(
         base = base.encode(color=alt.value(style.CLASS_COLOURS[0]))
     else:
         offset = alt.XOffset if vertical else alt.YOffset
-        side = offset(colour.encoded, sort=list(colour.values), scale=alt.Scale(paddingOuter=0.4))
+        side = offset(colour.encoding, sort=list(colour.values), scale=alt.Scale(paddingOuter=0.4))
         base = base.encode(side, color=colour.colour)
     if picked is not None:
-        base = base.encode(opacity=faded(picked))
+        base = base.encode(opacity=fade(picked))
     lines, dots = base.mark_rule(strokeWidth=2), base.mark_point(filled=True, size=55, opacity=1)
     if vertical:
         y = alt.Y("low:Q", title=title or None, scale=scale)
         return alt.layer(lines.encode(x=along.x, y=y, y2="high:Q"), dots.encode(x=along.x, y="value:Q"))
     # Names keep off a dot at the left end of the axis.
     axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True)
-    y, x = alt.Y(along.encoded, sort=list(along.values), title=along.title, axis=axis), alt.X("low:Q", scale=scale)
+    y, x = alt.Y(along.encoding, sort=list(along.values), title=along.title, axis=axis), alt.X("low:Q", scale=scale)
     return alt.layer(lines.encode(y=y, x=x.title(title or None), x2="high:Q"), dots.encode(y=y, x="value:Q"))
 
 
@@ -131,7 +131,7 @@ def lines_with_bands(
     bounds, line = base.mark_area(opacity=0.2), base.mark_line(strokeWidth=3, point=True)
     if picked is not None:
         bounds = bounds.encode(opacity=alt.condition(picked, alt.value(0.2), alt.value(0.02)))
-        line = line.encode(opacity=faded(picked))
+        line = line.encode(opacity=fade(picked))
     y = alt.Y("low:Q", title=title, scale=scale)
     return alt.layer(bounds.encode(y=y, y2="high:Q"), line.encode(y=alt.Y("value:Q", title=title), tooltip=list(tips)))
 
@@ -141,7 +141,7 @@ def class_lines(
 ) -> Any:
     """Return the column value as a line for each class: grey, but for those that end highest and lowest, named at their ends.
 
-    panel: the column that names the panel of a row. band: shade the gap between the lowest and the highest line. `highlighted` is
+    panel: the column that names the panel of a row. band: shade the gap between the lowest and the highest line. `highlight` is
     the control that chooses a further class.
     """
     field: Any = x.to_dict()
@@ -167,18 +167,18 @@ def class_lines(
     return alt.layer(*([shade] if band else []), *lines, words)
 
 
-def highlighted(labels: Sequence[str]) -> alt.Parameter:
+def highlight(labels: Sequence[str]) -> alt.Parameter:
     """Return the control that chooses the class that `class_lines` highlight."""
     return Choice(HIGHLIGHTED, [NONE, *labels], NONE, "highlighted class").param(bound=True)
 
 
-def from_legend(by: Category) -> tuple[alt.Parameter, Category]:
+def legend_selection(by: Category) -> tuple[alt.Parameter, Category]:
     """Return the selection of members by clicks in the legend of their colours, and the category whose legend says so."""
     title = " – ".join(filter(None, [by.title, CUE]))
     return alt.selection_point(fields=[by.field], bind="legend"), replace(by, title=title)
 
 
-def faded(picked: alt.Parameter, shown: float = 1) -> Any:
+def fade(picked: alt.Parameter, shown: float = 1) -> Any:
     """Return the opacity of marks of which a selection leaves some out: `shown` is that of the others."""
     return alt.condition(picked, alt.value(shown), alt.value(_FADED))
 
@@ -193,7 +193,7 @@ def panels(chart: Any, by: Category, columns: int | None = None, gap: int = 20) 
     most = max(1, int((COLUMN - _MARGIN + gap) // (wide + gap)))
     columns = min(columns or most, most, len(by.values))
     header = alt.Header(labelFontSize=12, labelFontWeight="bold", labelAnchor="start")
-    facet = alt.Facet(by.encoded, sort=list(by.values), title=by.title, header=header)
+    facet = alt.Facet(by.encoding, sort=list(by.values), title=by.title, header=header)
     facets = chart.facet(facet=facet, columns=columns, spacing=gap)
     # With shared axes the gap in the last row would have one of its own.
     return facets.resolve_axis(x="independent") if len(by.values) % columns else facets

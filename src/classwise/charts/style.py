@@ -112,20 +112,20 @@ class Category:
         return cls(dim, names_of(array, dim), title)
 
     @property
-    def encoded(self) -> str:
+    def encoding(self) -> str:
         return f"{self.field}:N"
 
     @property
     def colour(self) -> alt.Color:
         """The colour of each value: classes and defences have the same in every chart, whatever is filtered."""
         legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=3)
-        return alt.Color(self.encoded, sort=list(self.values), scale=self.scale, title=self.title, legend=legend)
+        return alt.Color(self.encoding, sort=list(self.values), scale=self.scale, title=self.title, legend=legend)
 
     @property
     def x(self) -> alt.X:
         """The horizontal axis of these categories."""
         axis = alt.Axis(labelAngle=label_angle(self.values))
-        return alt.X(self.encoded, sort=list(self.values), title=self.title, axis=axis)
+        return alt.X(self.encoding, sort=list(self.values), title=self.title, axis=axis)
 
     @property
     def scale(self) -> alt.Scale:
@@ -188,7 +188,7 @@ def names_of(array: xr.DataArray | xr.Dataset, dim: str = "label") -> list[str]:
     return [str(name) for name in array[dim].values]
 
 
-def titled(name: str) -> str:
+def display_name(name: str) -> str:
     """Return what readers see in place of the name of a dimension, a column or a metric."""
     return TITLES.get(name, name)
 
@@ -204,8 +204,8 @@ def tooltip(*names: str, **numbers: str) -> list[alt.Tooltip]:
 
     Numbers have one digit after the point, or the format that follows a bar in their title: "share, %|.2f".
     """
-    parts = [alt.Tooltip(f"{name}:N", title=titled(name)) for name in names]
+    parts = [alt.Tooltip(f"{name}:N", title=display_name(name)) for name in names]
     for name, title in numbers.items():
         words, _, form = title.partition("|")
-        parts.append(alt.Tooltip(f"{name}:Q", title=words or titled(name), format=form or ".1f"))
+        parts.append(alt.Tooltip(f"{name}:Q", title=words or display_name(name), format=form or ".1f"))
     return parts

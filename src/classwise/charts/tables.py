@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.style import names_of, titled, wide_bounds
-from classwise.core.markup import decimal, escaped
+from classwise.charts.style import display_name, names_of, wide_bounds
+from classwise.core.markup import decimal, escape
 from classwise.core.spec import Spec
 
 
@@ -23,12 +23,12 @@ def interval_table(measured: Mapping[str, xr.DataArray], digits: int = 1) -> pd.
         ends = {end: rows[end].map(lambda value: decimal(value, digits)) for end in ("value", "low", "high")}
         return ends["value"] + " [" + ends["low"] + ", " + ends["high"] + "]"
 
-    table = pd.DataFrame({titled(name): words(array) for name, array in measured.items()})
+    table = pd.DataFrame({display_name(name): words(array) for name, array in measured.items()})
     first = next(iter(measured.values()))
     dims = [str(dim) for dim in first.dims if dim != "bound"]
     order = [names_of(first, dim) for dim in dims]
     table = table.reindex(pd.MultiIndex.from_product(order, names=dims) if len(order) > 1 else pd.Index(order[0], name=dims[0]))
-    return table.rename_axis([titled(dim) for dim in dims]).fillna("unknown")
+    return table.rename_axis([display_name(dim) for dim in dims]).fillna("unknown")
 
 
 def final_settings(settings: xr.DataArray) -> pd.DataFrame:
@@ -42,15 +42,15 @@ def final_settings(settings: xr.DataArray) -> pd.DataFrame:
     return pd.DataFrame(last, index=index, columns=columns).map("{:.2f}".format)
 
 
-def plain(table: pd.DataFrame) -> str:
+def plain_table(table: pd.DataFrame) -> str:
     """Return a table in HTML without a border."""
     return table.to_html(border=0)
 
 
-def folded(title: str, table: pd.DataFrame | str) -> str:
+def fold(title: str, table: pd.DataFrame | str) -> str:
     """Return a table, or text in Markdown, as a block in Markdown that a click on its title opens."""
-    inside = table if isinstance(table, str) else plain(table)
-    return f"<details>\n<summary>{escaped(title)}</summary>\n\n{inside}\n\n</details>"
+    inside = table if isinstance(table, str) else plain_table(table)
+    return f"<details>\n<summary>{escape(title)}</summary>\n\n{inside}\n\n</details>"
 
 
 def convergence_table(compared: xr.Dataset) -> pd.DataFrame:

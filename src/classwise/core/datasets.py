@@ -152,18 +152,20 @@ def check(dataset: str) -> None:
     if kind not in DATASETS:
         variants = [f"{name}-{background}" for name, info in DATASETS.items() for background in info.backgrounds]
         raise unknown("dataset", dataset, [*(name for name in DATASETS if name != "folder"), *variants, "folder:PATH"])
-    if kind not in with_options() and kind != dataset:
-        raise UserError(f"dataset {dataset!r}: {kind} takes no path or options, {', '.join(with_options())} do; write {kind!r}")
+    if kind not in datasets_with_options() and kind != dataset:
+        raise UserError(
+            f"dataset {dataset!r}: {kind} takes no path or options, {', '.join(datasets_with_options())} do; write {kind!r}"
+        )
     if kind == "folder" and not path:
         raise UserError(f"dataset {dataset!r} names no folder; write folder:PATH, like folder:data/images/signs?size=64")
 
 
-def with_options() -> list[str]:
+def datasets_with_options() -> list[str]:
     """Return the names of the datasets whose name may go on with a path and options."""
     return [name for name, info in DATASETS.items() if info.options]
 
 
-def with_superclasses() -> list[str]:
+def datasets_with_superclasses() -> list[str]:
     """Return the names of the datasets that have superclasses."""
     return [name for name, info in DATASETS.items() if info.superclasses]
 
@@ -173,8 +175,8 @@ def superclasses(dataset: str) -> dict[str, str]:
 
     A UserError is raised for a dataset without superclasses.
     """
-    if dataset not in with_superclasses():
-        raise UserError(f"{dataset!r} has no superclasses; those that do: {', '.join(with_superclasses())}")
+    if dataset not in datasets_with_superclasses():
+        raise UserError(f"{dataset!r} has no superclasses; those that do: {', '.join(datasets_with_superclasses())}")
     info = DATASETS[dataset]
     groups = {name: group for group, names in info.superclasses.items() for name in names}
     return {name: groups[name] for name in info.classes}
@@ -185,19 +187,19 @@ def superclass_numbers(names: Sequence[str]) -> list[int]:
 
     No two datasets share a name, apart from CIFAR-10 and STL-10, where it means the same.
     """
-    for dataset in with_superclasses():
+    for dataset in datasets_with_superclasses():
         groups = superclasses(dataset)
         if set(names) <= set(groups):
             order = list(dict.fromkeys(groups.values()))
             return [order.index(groups[name]) for name in names]
-    known = ", ".join(with_superclasses())
+    known = ", ".join(datasets_with_superclasses())
     raise UserError(f"classes {', '.join(names)} have no superclasses; those of these datasets do: {known}")
 
 
 def superclass_table(dataset: str | None = None) -> str:
     """Return the classes of each superclass of CIFAR-10, STL-10 and `dataset`, if that has any, as a table in Markdown."""
     lines = ["| dataset | superclass | classes |", "|---|---|---|"]
-    for name in dict.fromkeys(["cifar10", "stl10", *(known for known in with_superclasses() if known == dataset)]):
+    for name in dict.fromkeys(["cifar10", "stl10", *(known for known in datasets_with_superclasses() if known == dataset)]):
         groups = superclasses(name)
         members = {group: ", ".join(member for member in groups if groups[member] == group) for group in groups.values()}
         lines += [f"| {name} | {group} | {classes} |" for group, classes in members.items()]

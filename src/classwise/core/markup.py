@@ -20,12 +20,12 @@ _CAPITALS = re.compile(
 )
 
 
-def printed(name: str) -> str:
+def paper_name(name: str) -> str:
     """Return an attack or a defence as papers print it, "PGD-AT" for "pgd-at"; other names as they are."""
     return _PRINTED.get(name) or (name.upper() if _CAPITALS.fullmatch(name) else name)
 
 
-def escaped(name: str) -> str:
+def escape(name: str) -> str:
     """Return a name for Markdown, its tables included, and for HTML: none of its characters is read as markup."""
     return name.translate(_MARKUP)
 
@@ -35,6 +35,6 @@ def decimal(value: float, digits: int = 1) -> str:
     return f"{value:z.{digits}f}"
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """Return a number of things: "1 claim", "1,200 claims"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -34,9 +34,11 @@ _ROWS = list(csv.DictReader(Path(__file__).with_suffix(".csv").read_text(encodin
 # The variables of each kind, and those that a Dataset of it may lack.
 SCHEMAS: dict[str, dict[str, Variable]] = {}
 OPTIONAL: dict[str, dict[str, Variable]] = {}
+# The names in files of variables that this package calls otherwise.
+STORED_NAMES = {row["read_as"]: row["name"] for row in _ROWS if row["read_as"]}
 for _row in (row for row in _ROWS if row["kind"]):
     _known = (OPTIONAL if _row["optional"] else SCHEMAS).setdefault(_row["schema"], {})
-    _known[_row["name"]] = Variable(tuple(_row["dims"].split()), _row["kind"], _row["meaning"], _row["unit"])
+    _known[_row["read_as"] or _row["name"]] = Variable(tuple(_row["dims"].split()), _row["kind"], _row["meaning"], _row["unit"])
 # The meanings of the coordinates, of all dimensions but `channel`, `row` and `column`, and of the attributes.
 COORDINATES = {row["name"]: row["meaning"] for row in _ROWS if row["schema"] == "coordinate"}
 ATTRIBUTES = {row["name"]: row["meaning"] for row in _ROWS if row["schema"] == "attribute"}
@@ -44,8 +46,8 @@ ATTRIBUTES = {row["name"]: row["meaning"] for row in _ROWS if row["schema"] == "
 MEMBERS = ("apgd-ce", "apgd-t", "fab-t", "square", "relaxation")
 BLACK_BOX_MEMBERS = ("square",)
 # The fill values of a combined Dataset where a run has no entry; NaN for other variables.
-MISSING = {"count": 0, "images": 0, "truth": -1, "answer": -1, "queries": -1, "member": -1, "block_of": -1}
-MISSING |= dict.fromkeys(("flipped", "averaged", "taken"), False)
+MISSING = {"count": 0, "images": 0, "truth": -1, "prediction": -1, "queries": -1, "member": -1, "block_of": -1}
+MISSING |= dict.fromkeys(("misclassified", "averaged", "taken"), False)
 REQUIRED_ATTRIBUTES = ("schema", "spec", "id", "version", "commit", "torch", "device", "threads", "created")
 _NO_COORDINATE = ("channel", "row", "column")
 
@@ -92,11 +94,11 @@ def _variables(schema: str) -> dict[str, Variable]:
 
 
 def save(data: xr.Dataset, schema: str, path: Path) -> None:
-    """Check a Dataset against a schema and write it atomically (`encoded`)."""
-    write(path, encoded(data, schema))
+    """Check a Dataset against a schema and write it atomically (`encode`)."""
+    write(path, encode(data, schema))
 
 
-def encoded(data: xr.Dataset, schema: str) -> bytes:
+def encode(data: xr.Dataset, schema: str) -> bytes:
     """Return a Dataset as compressed netCDF 4, after checking it against a schema.
 
     Of outcomes of more than 2,000 images, logits are rounded to the 11 significant bits of float16; their type stays.
@@ -110,6 +112,8 @@ def encoded(data: xr.Dataset, schema: str) -> bytes:
         chunk = (min(data.sizes["image"], 10_000), data.sizes["predicted"])
         encoding["logits"] |= {"shuffle": True, "chunksizes": chunk}
         encoding["image"] = {**_COMPRESSED, "shuffle": True, "dtype": "int32"}
+    encoding = {STORED_NAMES.get(name, name): how for name, how in encoding.items()}
+    data = data.rename({name: stored for name, stored in STORED_NAMES.items() if name in data})
     return bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding))
 
 
@@ -129,6 +133,7 @@ def load(path: Path, schema: str) -> xr.Dataset:
     """Return a stored Dataset, loaded into memory; Damaged if it cannot be read, with the file and what to do."""
     with _readable(path):
         data = netcdf.read(path)
+        data = data.rename({stored: name for name, stored in STORED_NAMES.items() if stored in data})
         if "image" in data.coords and data.image.dtype != np.int64:
             data = data.assign_coords(image=data.image.astype("i8"))  # stored compactly
         return check(data, schema, str(path))

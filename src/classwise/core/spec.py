@@ -375,7 +375,7 @@ class Evaluation(Identified):
             object.__setattr__(self, "eps", radius_text(self.eps, self.norm or "l2", "eval_eps"))
         check_fields(self, "an evaluation")
 
-    def resolved_for(self, subject: Subject) -> "Evaluation":
+    def resolve_for(self, subject: Subject) -> "Evaluation":
         """Return the evaluation with the radius and norm of the subject where it has none."""
         return _resolved(self, subject.eps if self.eps is None else self.eps, self.norm or subject.norm)
 

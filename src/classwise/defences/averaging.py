@@ -43,7 +43,7 @@ class Averaging:
         """Return whether it needs that accuracy after a share `progress` of the training."""
         return self.needs_validation
 
-    def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights:
+    def update_after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights:
         """Return the average after one more step, numbered from 0, where it is updated after each."""
         raise NotImplementedError
 
@@ -54,7 +54,7 @@ class Averaging:
         """
         return True
 
-    def after_epoch(self, average: Weights | None, weights: Weights) -> Weights:
+    def update_after_epoch(self, average: Weights | None, weights: Weights) -> Weights:
         """Return the average after an accepted epoch."""
         return update_average(average, weights, self.decay, self.statistics)
 
@@ -66,7 +66,7 @@ class NoAveraging(Averaging):
     averages: ClassVar[bool] = False
 
 
-def copied(weights: Weights) -> Weights:
+def copy_weights(weights: Weights) -> Weights:
     """Return a copy of weights that later steps do not change."""
     return {name: value.detach().clone() for name, value in weights.items()}
 
@@ -74,7 +74,7 @@ def copied(weights: Weights) -> Weights:
 def update_average(average: Weights | None, weights: Weights, decay: float, statistics: str) -> Weights:
     """Return decay x average + (1 - decay) x weights, in place; a copy of the weights where there is no average yet."""
     if average is None:
-        return copied(weights)
+        return copy_weights(weights)
     taken = [
         name
         for name, value in weights.items()
@@ -110,7 +110,7 @@ class EMA(Averaging):
     def each_step(self) -> bool:
         return self.per == "step"
 
-    def after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights:
+    def update_after_step(self, average: Weights | None, weights: Weights, step: int) -> Weights:
         return update_average(average, weights, min(self.decay, (step + 1) / (step + 10)), self.statistics)
 
     def accepts(self, progress: float, worst: float | None, lot: float = 0.0) -> bool:

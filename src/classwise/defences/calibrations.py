@@ -96,7 +96,7 @@ class Calibration:
         """Return the settings of the next epoch and the memory; `base` are the settings before any calibration."""
         return current, memory
 
-    def for_batch(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
+    def batch_settings(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
         """Return the settings that weight a batch, given the logits (n, classes) of its images as they were trained on."""
         return settings
 
@@ -276,7 +276,7 @@ class FAAL(Calibration):
 
     distance: NotNegative = 0.5
 
-    def for_batch(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
+    def batch_settings(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
         if self.distance == 0:
             return settings
         mean, sizes = class_means(margin_loss(logits, y), y, logits.shape[1])
@@ -325,7 +325,7 @@ class CODAT(Calibration):
 
     rho: NotNegative = 0.2
 
-    def for_batch(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
+    def batch_settings(self, settings: ClassSettings, logits: Tensor, y: Tensor) -> ClassSettings:
         loss, sizes = class_means(cross_entropy(logits, y), y, logits.shape[1])
         present = (sizes > 0).to(loss)
         above = present * (loss - loss.sum() / present.sum())

@@ -21,7 +21,7 @@ from classwise.attacks.balls import Ball
 from classwise.core.errors import UserError
 from classwise.core.options import BelowOne, Count, NotNegative, Positive, check_bounds
 from classwise.defences.calibrations import Calibration, ClassSettings, Memory
-from classwise.models.inference import Fusions, fused_in_place
+from classwise.models.inference import Fusions, fuse_in_place
 from classwise.models.modes import frozen
 
 BATCH_NORM_MODES = ("eval", "train")
@@ -53,7 +53,7 @@ class Adversary:
         training = model.training
         model.train(self.batch_norm == "train")
         try:
-            with fused_in_place(self.fusions if self.batch_norm == "eval" else ()):
+            with fuse_in_place(self.fusions if self.batch_norm == "eval" else ()):
                 yield
         finally:
             model.train(training)
@@ -63,7 +63,7 @@ class Adversary:
         assert self.attack is not None, "the objective attacks, but the defence names no attack"
         attack = self.attack
         if isinstance(attack, FriendlyPGD):
-            attack = attack.at_progress(self.progress)
+            attack = attack.attack_at(self.progress)
         with self.mode(model):
             if isinstance(attack, FriendlyPGD) and truth is not None:
                 with frozen(model), torch.no_grad():
@@ -120,7 +120,7 @@ class TrainingStep:
 
     def update(self, terms: LossTerms, y: Tensor) -> LossTerms:
         """Weight the terms by class, take one step of the optimiser on their mean and return them."""
-        settings = self.calibration.for_batch(self.settings, terms.last_logits, y)
+        settings = self.calibration.batch_settings(self.settings, terms.last_logits, y)
         terms = terms.weighted(settings, normalise_weights=self.calibration.normalise_weights)
         terms = terms._replace(natural=terms.natural + self.calibration.penalty(self.memory, terms.attacked, y))
         self.optimiser.zero_grad(set_to_none=True)

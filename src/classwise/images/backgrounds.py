@@ -36,7 +36,7 @@ def apart(labels: Tensor) -> Tensor:
     return labels % len(COLOURS)
 
 
-def coloured(ink: Tensor, colour: Tensor) -> Tensor:
+def colour_background(ink: Tensor, colour: Tensor) -> Tensor:
     """Return drawings with three channels, in white or black ink on backgrounds of COLOURS[colour]; `colour` (n,) holds indices.
 
     ink: pixels with one channel, the amount of ink.
@@ -51,18 +51,20 @@ def extract_ink(pixels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the ink of coloured drawings, (n, 1, height, width), and the index of the background colour of each."""
     inks = [255 - pixels.amax(1, keepdim=True) if black else pixels.amin(1, keepdim=True) for black in _BLACK_INK]
     # Redrawn on its true colour, a drawing does not change.
-    redrawn = (coloured(ink, torch.full((len(pixels),), number, device=pixels.device)) for number, ink in enumerate(inks))
+    redrawn = (
+        colour_background(ink, torch.full((len(pixels),), number, device=pixels.device)) for number, ink in enumerate(inks)
+    )
     colour = torch.stack([(drawing.int() - pixels.int()).abs().flatten(1).sum(1) for drawing in redrawn]).argmin(0)
     return torch.stack(inks)[colour, torch.arange(len(pixels), device=pixels.device)], colour
 
 
-def swapped(pixels: Tensor) -> Tensor:
+def swap_background(pixels: Tensor) -> Tensor:
     """Return coloured drawings, each on the next of COLOURS: the shape of one class on the background of another."""
     ink, colour = extract_ink(pixels)
-    return coloured(ink, (colour + 1) % len(COLOURS))
+    return colour_background(ink, (colour + 1) % len(COLOURS))
 
 
-def cluttered(pixels: Tensor, index: Tensor) -> Tensor:
+def clutter_background(pixels: Tensor, index: Tensor) -> Tensor:
     """Return drawings as dark ink on patches of 2 x 2 light grey pixels, (n, 1, height, width).
 
     Image `index` always has the same patches; some backgrounds are light and uniform, others dark and uneven.
@@ -95,12 +97,12 @@ def object_mask(pixels: Tensor) -> Tensor:
     return dark
 
 
-def painted(pixels: Tensor, value: int) -> Tensor:
+def paint_background(pixels: Tensor, value: int) -> Tensor:
     """Return images whose background has the same value, 0 to 255, in all channels."""
     return torch.where(object_mask(pixels)[:, None], pixels, torch.tensor(value, dtype=torch.uint8, device=pixels.device))
 
 
-def flattened(pixels: Tensor) -> Tensor:
+def flatten_background(pixels: Tensor) -> Tensor:
     """Return images whose background is uniform, in its mean colour: the control for white ones, which are uniform too."""
     behind = ~object_mask(pixels)[:, None]
     mean = (pixels * behind).flatten(2).sum(2, dtype=torch.float32) / behind.flatten(2).sum(2).clamp_min(1)
@@ -153,16 +155,16 @@ def _grab(image: np.ndarray) -> np.ndarray:
 # Backgrounds of datasets: pixels, labels and index in, pixels out. One whose pixels change gets another name, since the name is
 # part of the identity of a run.
 BACKGROUNDS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "neighbours": lambda pixels, labels, index: coloured(pixels, neighbours(labels)),
-    "apart": lambda pixels, labels, index: coloured(pixels, apart(labels)),
-    "cluttered": lambda pixels, labels, index: cluttered(pixels, index),
+    "neighbours": lambda pixels, labels, index: colour_background(pixels, neighbours(labels)),
+    "apart": lambda pixels, labels, index: colour_background(pixels, apart(labels)),
+    "cluttered": lambda pixels, labels, index: clutter_background(pixels, index),
 }
 
 # Transforms of an evaluation: pixels and a seed in, pixels out.
 REPLACED: dict[str, Callable[[Tensor, int], Tensor]] = {
-    "white-background": lambda pixels, seed: painted(pixels, WHITE),
-    "flat-background": lambda pixels, seed: flattened(pixels),
+    "white-background": lambda pixels, seed: paint_background(pixels, WHITE),
+    "flat-background": lambda pixels, seed: flatten_background(pixels),
     "half-white-background": half_painted,
-    "swapped-colours": lambda pixels, seed: swapped(pixels),
+    "swapped-colours": lambda pixels, seed: swap_background(pixels),
     "nearly-grey": lambda pixels, seed: nearly_grey(pixels),
 }

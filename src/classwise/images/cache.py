@@ -44,7 +44,7 @@ def digest(root: Path, files: Iterable[Path]) -> str:
     return result.hexdigest()[:12]
 
 
-def cached(home: Path, name: str, key: str, make: Callable[[], ArraySource]) -> Cached:
+def read_cached(home: Path, name: str, key: str, make: Callable[[], ArraySource]) -> Cached:
     """Return a uint8 array of decoded images (n, channels, height, width), the unreadable ones with the reason, and metadata.
 
     The array is `home`/.classwise/`name`.`key`.npy, made if missing or cut short. Arrays with another key are stale and are

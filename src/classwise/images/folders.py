@@ -12,7 +12,7 @@ from PIL import Image
 
 from classwise.core.errors import UserError, unknown
 from classwise.core.paths import find_image_folder, images_folder
-from classwise.images.cache import ArraySource, cached, digest
+from classwise.images.cache import ArraySource, digest, read_cached
 from classwise.images.images import Images, cut, fold
 
 # How many files are decoded at a time.
@@ -76,7 +76,7 @@ def files_in(root: Path, names: Sequence[str]) -> tuple[tuple[Path, ...], tuple[
     return tuple(Path(file) for file, _ in listed), tuple(place for _, place in listed)
 
 
-def listed(root: Path) -> Tree:
+def list_files(root: Path) -> Tree:
     """Return the image files in the class folders of a folder, sorted by name.
 
     A UserError is raised for an empty class folder, and for fewer than two of them.
@@ -98,7 +98,9 @@ def read_tree(of: Tree, form: ImageFormat, *, skip_bad: bool = False) -> Images:
     A UserError names and counts unreadable files, unless `skip_bad` leaves them out.
     """
     # Next to the tree rather than in it, where the cache would look like a class folder.
-    array, bad, _ = cached(of.root.parent, f"{of.root.name}.{form.name}", digest(of.root, of.files), partial(_source, of, form))
+    array, bad, _ = read_cached(
+        of.root.parent, f"{of.root.name}.{form.name}", digest(of.root, of.files), partial(_source, of, form)
+    )
     images = Images(torch.from_numpy(array), torch.tensor(of.labels), torch.arange(len(array)), of.classes)
     if not bad:
         return images
@@ -254,7 +256,7 @@ def folder(
         raise UserError(f"there is no folder {path}{searched}; {expected}")
     parts = {split: next((root / name for name in names if (root / name).is_dir()), None) for split, names in _PARTS.items()}
     if parts["train"] is None and parts["test"] is None:
-        images = read_tree(listed(root), form, skip_bad=skip_bad)
+        images = read_tree(list_files(root), form, skip_bad=skip_bad)
         if all_test and split != "test":
             raise UserError(f"all of {root} is test (whole=1): there is nothing to train on")
         return images if all_test else images.take(fold(images.labels, split, seed))
@@ -262,7 +264,7 @@ def folder(
     part = parts[name]
     if part is None:
         raise UserError(f"{root} has no folder {' or '.join(_PARTS[name])}; put one there with a folder of images for each class")
-    tree = listed(part)
+    tree = list_files(part)
     for other in parts.values():
         _check_classes(tree, other)
     images = read_tree(tree, form, skip_bad=skip_bad)
@@ -284,7 +286,7 @@ def _wordnet(what: str, path: str, form: ImageFormat, split: str, seed: int, ski
     table = root / "val" / "val_annotations.txt"
     # Users often sort val/ into class folders and leave its table.
     mixed = table.exists() and {folder.name for folder in subfolders(root / "val")} <= {"images"}
-    tree = _annotated(root, part, table) if mixed and split == "test" else listed(part)
+    tree = _annotated(root, part, table) if mixed and split == "test" else list_files(part)
     if not mixed:
         _check_classes(tree, other)
     return cut(read_tree(replace(tree, classes=_named(root, tree.classes)), form, skip_bad=skip_bad), split, seed)

@@ -120,7 +120,7 @@ class Images:
         some = self.take(fresh[self.labels] >= 0)
         return replace(some, labels=fresh[some.labels], classes=chosen)
 
-    def of_classes(self, *names: str) -> "Images":
+    def select_classes(self, *names: str) -> "Images":
         """Return the images of some classes, with the labels of all; a UserError for an unknown one."""
         for name in names:
             if name not in self.classes:

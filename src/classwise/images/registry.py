@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from classwise.core import datasets
-from classwise.core.datasets import DATASETS, split_background, with_options
+from classwise.core.datasets import DATASETS, datasets_with_options, split_background
 from classwise.core.errors import UserError, unknown
 from classwise.core.options import matches_type
 from classwise.core.paths import find_image_folder
@@ -76,7 +76,7 @@ def absolute(dataset: str) -> str:
     """Return a dataset's name with any path in it made absolute, so that it names the same images in any folder."""
     name, mark, query = dataset.partition("?")
     kind, colon, path = name.partition(":")
-    present = colon and kind in with_options() and find_image_folder(path).is_dir()
+    present = colon and kind in datasets_with_options() and find_image_folder(path).is_dir()
     return f"{kind}:{find_image_folder(path).resolve()}{mark}{query}" if present else dataset
 
 

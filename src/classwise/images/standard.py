@@ -12,7 +12,7 @@ from torch import Tensor
 from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
 from classwise.core.paths import check_folder, images_folder
-from classwise.images.cache import ArraySource, cached, digest
+from classwise.images.cache import ArraySource, digest, read_cached
 from classwise.images.images import Images, cut, fold
 
 # The files of each dataset of torchvision in the folder of images, by the name of its class.
@@ -93,7 +93,7 @@ def _torchvision(name: str, split: str, seed: int) -> Images:
         with FileLock(root / f".{name}.lock"):
             if not _key(name, root):  # else another process has downloaded it meanwhile
                 make()  # downloads
-    pixels, _, metadata = cached(root, f"{name}.{part}", _key(name, root), make)
+    pixels, _, metadata = read_cached(root, f"{name}.{part}", _key(name, root), make)
     labels, classes = torch.tensor(metadata["labels"]), metadata["classes"]
     names = class_names(_BY_SPLIT[name]) if name in _BY_SPLIT else tuple(classes)
     return cut(Images(torch.from_numpy(pixels), labels, torch.arange(len(labels)), names), split, seed)

@@ -20,7 +20,7 @@ PRECISIONS = ("float32", "bfloat16")
 _TOLERANCE = 1e-3
 
 
-def fused_for_search(model: nn.Module, x: Tensor, precision: str = "float32") -> nn.Module:
+def fuse_for_search(model: nn.Module, x: Tensor, precision: str = "float32") -> nn.Module:
     """Return a faster network for the search of an attack on a model in eval mode; success is judged with the model itself.
 
     Batch norm is fused into convolutions. `x` are some images on which the result is compared with the model: where it cannot be
@@ -81,7 +81,7 @@ Fusions = Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]]
 
 
 def fusions(model: nn.Module) -> Fusions:
-    """Return the convolutions of a model in eval mode with the batch norms that `fused_in_place` puts into them, if any."""
+    """Return the convolutions of a model in eval mode with the batch norms that `fuse_in_place` puts into them, if any."""
     try:
         return [(conv, norm) for conv, norm, *_ in _pairs(fx.symbolic_trace(model))]
     except Exception:  # a forward pass that cannot be traced may raise anything
@@ -89,7 +89,7 @@ def fusions(model: nn.Module) -> Fusions:
 
 
 @contextmanager
-def fused_in_place(pairs: Fusions) -> Iterator[None]:
+def fuse_in_place(pairs: Fusions) -> Iterator[None]:
     """Put the running statistics of batch norms into the weights of the convolutions before them for the duration of the block.
 
     Inside it the network has the outputs of eval mode up to rounding, and no gradients of these weights.
@@ -178,7 +178,7 @@ def training_network(model: nn.Module, precision: str) -> nn.Module:
 
 
 @contextmanager
-def seeded(generator: torch.Generator, epoch: int) -> Iterator[None]:
+def seed_random_state(generator: torch.Generator, epoch: int) -> Iterator[None]:
     """Seed the global random state, which dropout draws from, by the generator's seed and the epoch; restore it afterwards."""
     device = generator.device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

@@ -10,7 +10,7 @@ import xarray as xr
 
 from classwise.core import datasets
 from classwise.core.errors import UserError
-from classwise.core.markup import counted
+from classwise.core.markup import plural
 from classwise.papers.scales import CLOSED_FORM, location, scale_title
 from classwise.stats.significance import p_value
 
@@ -204,7 +204,7 @@ class Verdict:
     @property
     def sample(self) -> str:
         """What the verdict rests on: "720 images", "200000 settings" of a theorem, "720 images, for these classes"."""
-        number = counted(self.images, "setting" if self.scale == CLOSED_FORM else "image")
+        number = plural(self.images, "setting" if self.scale == CLOSED_FORM else "image")
         return f"{number}, for these classes" if self.claim.unit == "correlation" and self.verdict != "not tested" else number
 
 

@@ -38,31 +38,31 @@ class Draws:
 def true_values(quantity: "Quantity", base: xr.Dataset | None, draws: int, seed: int) -> Draws:
     """Return draws of the true value of what a claim measures.
 
-    base: outcomes of trainings that show how networks vary with the seed (`trainings.as_of_base`), with the seeds of the
+    base: outcomes of trainings that show how networks vary with the seed (`trainings.base_deviations`), with the seeds of the
     outcomes themselves. These are not redrawn: the variance between trainings is added to that between images. What is due to an
     image in one training alone is part of both, where seeds share their images: the draws are then rather too wide.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = quantity.redrawn(draws, seed)
+        scaled = quantity.redraw(draws, seed)
         spread = np.ma.masked_invalid(scaled).var(0).filled(np.nan)
-        between = quantity.between_trainings(base, spread)
+        between = quantity.training_deviations(base, spread)
         variance = between.variance if between.freedom else np.zeros(scaled.shape[1])
         # Satterthwaite 1946.
         freedom = between.freedom * (spread + variance) ** 2 / variance**2
     if quantity.folds:  # what images of their own show of seeds is the variance of both
         freedom = np.full(len(spread), float(between.freedom))
-    truth = quantity.unscaled(scaled + between.drawn(draws, seed))
+    truth = quantity.from_scale(scaled + between.draw(draws, seed))
     extreme = quantity.extreme is not None
     truth = extreme_draws(quantity.effects, truth, quantity.group, largest=quantity.largest) if extreme else truth[:, 0]
     known = freedom[np.isfinite(freedom)] if between.freedom else np.zeros(0)
     return Draws(truth, float(known.min(initial=np.inf)), between.freedom)
 
 
-def by_training(outcomes: xr.Dataset, claim: Claim) -> xr.Dataset:
+def stack_trainings(outcomes: xr.Dataset, claim: Claim) -> xr.Dataset:
     """Return what the measure of a claim takes, of each training: sums or blocks along training in place of seed."""
     apart = outcomes.rename(seed="training").expand_dims(seed=[0])
     if claim.of == "features":
-        return features.statistics(features.by_block(apart))
+        return features.statistics(features.select_sums(apart))
     return sums(apart, {name: value(apart) for name, value in claim.values.items()})
 
 
@@ -73,9 +73,9 @@ _TOTALS: dict[str, tuple[xr.Dataset, xr.Dataset]] = {}
 def totals_of_base(base: xr.Dataset, claim: Claim) -> xr.Dataset:
     """Return what the measure of a claim takes of each training of a base; KeyError or so where the base lacks it."""
     if claim.values:
-        return by_training(base, claim)
+        return stack_trainings(base, claim)
     if claim.of not in _TOTALS or _TOTALS[claim.of][0] is not base:
-        totals = by_training(base, claim)
+        totals = stack_trainings(base, claim)
         _TOTALS[claim.of] = base, totals.isel(seed=0, drop=True) if "seed" in totals.dims else totals
     return _TOTALS[claim.of][1]
 
@@ -95,10 +95,10 @@ class Quantity:
         self.folds = part.sizes["seed"] > 1 and not seeds_share_images(part)
         self.values = {name: value(part) for name, value in claim.values.items()}
         if claim.of == "features":
-            self.blocks = features.by_block(part)
+            self.blocks = features.select_sums(part)
             self.totals = features.statistics(self.blocks)
         else:
-            self.each = by_training(part, claim)
+            self.each = stack_trainings(part, claim)
             self.totals = self.each.sum("training")
         self.effect = check_number(claim, claim.measure(self.totals))
         measured = (self.extreme or claim.measure)(self.totals)
@@ -117,7 +117,7 @@ class Quantity:
         values = values.reshape(*values.shape[: len(first)], -1)[..., self.known].astype(float)
         return xr.DataArray(values, dims=(*first, "part"))
 
-    def between_trainings(self, base: xr.Dataset | None, of_images: np.ndarray) -> Deviations:
+    def training_deviations(self, base: xr.Dataset | None, of_images: np.ndarray) -> Deviations:
         """Return the deviations between trainings, of the seeds and as those of a base.
 
         of_images: the variance of each number by its images, which is taken off what seeds show that have images of their own.
@@ -128,9 +128,9 @@ class Quantity:
         seen = present.any([dim for dim in present.dims if dim not in (*of_networks, "seed")])
         seeds = np.flatnonzero((seen | ~seen.any("seed")).all(of_networks) & seen.any(of_networks))
         of_seeds = [self._of_seed(int(one)) for one in seeds] if len(seeds) > 1 else []
-        result = trainings.between_seeds(np.reshape(of_seeds, (len(of_seeds), len(self.effects))))
+        result = trainings.seed_deviations(np.reshape(of_seeds, (len(of_seeds), len(self.effects))))
         if self.folds:
-            result = result.without(of_images)
+            result = result.subtract(of_images)
         if base is None or list(base.predicted.values) != list(part.predicted.values):
             return result
         try:
@@ -138,28 +138,28 @@ class Quantity:
         except (KeyError, AttributeError, ValueError, NotRecorded):  # it lacks what the claim is about
             return result
         number = seen.sum("seed")
-        of_base = trainings.as_of_base(self._scaled, self.totals, known, number)
+        of_base = trainings.base_deviations(self._scaled, self.totals, known, number)
         if of_base.freedom and claim.of == "outcomes" and not claim.values and not seeds_share_images(base):
-            alone = trainings.as_of_base(self._scaled, self.totals, trainings.images_alone(known), number)
-            of_base = of_base.without(alone.variance)
+            alone = trainings.base_deviations(self._scaled, self.totals, trainings.images_alone(known), number)
+            of_base = of_base.subtract(alone.variance)
         both = result + of_base
         # The trainings of the base count once.
         same = of_base.freedom and set(map(str, np.atleast_1d(part.defence.values))) <= set(map(str, base.defence.values))
         return replace(both, freedom=max(result.freedom, of_base.freedom)) if same else both
 
-    def scaled(self, values: Any) -> Any:
+    def to_scale(self, values: Any) -> Any:
         """Return numbers on the scale on which trainings add to them: logarithms of ratios, Fisher's z of correlations."""
         if self.claim.unit == "correlation":
             return np.arctanh(np.clip(values, -_NEARLY, _NEARLY))
         return np.log(values) if self.claim.log else values
 
-    def unscaled(self, values: np.ndarray) -> np.ndarray:
-        """Return numbers of `scaled` as they are."""
+    def from_scale(self, values: np.ndarray) -> np.ndarray:
+        """Return numbers of `to_scale` as they are."""
         return np.tanh(values) if self.claim.unit == "correlation" else np.exp(values) if self.claim.log else values
 
     def _scaled(self, totals: xr.Dataset) -> xr.DataArray:
         measured: xr.DataArray = self.of(totals)
-        return measured.copy(data=self.scaled(measured.values))
+        return measured.copy(data=self.to_scale(measured.values))
 
     def _of_seed(self, seed: int) -> np.ndarray:
         """Return the numbers of one seed, NaN where it has none."""
@@ -170,19 +170,19 @@ class Quantity:
         except MeasurementError:
             return np.full(len(self.effects), np.nan)
 
-    def redrawn(self, draws: int, seed: int) -> np.ndarray:
-        """Return draws (draws, parts) of the true numbers, `scaled`, of the images alone, NaN for those without one.
+    def redraw(self, draws: int, seed: int) -> np.ndarray:
+        """Return draws (draws, parts) of the true numbers, `to_scale`, of the images alone, NaN for those without one.
 
         Those of a number that no draw changes are redrawn with pseudo-counts and not reflected: what is always correct would be
         more than that. A measure of one kind of mistake may not vary until there is a pseudo-count of each kind.
         """
         claim = self.claim
         if claim.truth:
-            return np.asarray(self.scaled(claim.truth(self.part, draws, seed)[:, None]))
-        if claim.of == "features" and not features.resampled(self.part):
+            return np.asarray(self.to_scale(claim.truth(self.part, draws, seed)[:, None]))
+        if claim.of == "features" and not features.can_resample(self.part):
             return np.full((draws, len(self.effects)), np.nan)
         drawn = self._redrawn(self.part, draws, seed)
-        truth = np.column_stack([reflect_draws(*both) for both in zip(self.scaled(self.effects), drawn.T, strict=True)])
+        truth = np.column_stack([reflect_draws(*both) for both in zip(self.to_scale(self.effects), drawn.T, strict=True)])
         tolerance = ROUNDING if claim.unit == "points" else 1e-9
         fixed = np.array([_constant(column, tolerance) for column in drawn.T])
         for every_mistake in (False, True) if claim.of == "outcomes" else ():
@@ -193,9 +193,9 @@ class Quantity:
         return np.where(fixed, np.nan, truth)
 
     def _redrawn(self, part: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-        """Return the numbers of redrawn images or blocks, `scaled`: (draws, parts)."""
+        """Return the numbers of redrawn images or blocks, `to_scale`: (draws, parts)."""
         if self.claim.of == "features":
-            return self._scaled(features.drawn(self.blocks, draws, seed, redraw_seeds=False)).values
+            return self._scaled(features.resample(self.blocks, draws, seed, redraw_seeds=False)).values
         values = self.values if part is self.part else {name: value(part) for name, value in self.claim.values.items()}
         chunks = bootstrap_sums(part, values, draws, seed, redraw_seeds=False)
         return np.concatenate([self._scaled(chunk).values for chunk in chunks])

@@ -7,7 +7,7 @@ import xarray as xr
 from classwise.charts import audit_report
 from classwise.core import datasets
 from classwise.core.audit import Audit
-from classwise.core.markup import escaped, printed
+from classwise.core.markup import escape, paper_name
 from classwise.papers.say import effect, interval, sample, text
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
 
@@ -21,7 +21,7 @@ _MEANING = {
 def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
     """Return how far the best class of a defence is from the worst under an attack."""
     part = outcomes.sel(defence=[defence], attack=[attack])
-    rates = metrics.accuracy(pooling.pooled(part).isel(defence=0, attack=0))
+    rates = metrics.accuracy(pooling.pool(part).isel(defence=0, attack=0))
     gap = bootstrap.bootstrap(part, metrics.mcd).isel(defence=0, attack=0)
     ends = {"best": rates.idxmax("label"), "worst": rates.idxmin("label"), "gap": gap, "defence": defence, "attack": attack}
     sentence = text("Under {attack}, {defence} classifies class {best} {gap:points} more accurately than class {worst}.", **ends)
@@ -34,7 +34,7 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
     outcomes: of one or more defences under several attacks, compared on the images that all attacks were evaluated on.
     """
     names = [str(name) for name in outcomes.attack.values if name != "clean"]
-    full = aggregate.with_worst_case(outcomes.sel(attack=names), "all")
+    full = aggregate.add_worst_case(outcomes.sel(attack=names), "all")
     present = full.truth.sel(attack="all") >= 0
     full = full.assign(truth=full.truth.where(present, -1))
 
@@ -45,8 +45,8 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
     left = metrics.overall(bootstrap.sums(full, {})["count"]).mean("defence")
     single, every = (float(left.sel(attack=name)) for name in (attack, "all"))
     images = int(present.any([dim for dim in present.dims if dim != "image"]).sum())
-    too_high, name = bootstrap.paired(full, more, span=(0, 100)), printed(attack)
-    sentence = f"{name} overestimates the robust accuracy of {', '.join(map(printed, full.defence.values))} by "
+    too_high, name = bootstrap.paired_bounds(full, more, span=(0, 100)), paper_name(attack)
+    sentence = f"{name} overestimates the robust accuracy of {', '.join(map(paper_name, full.defence.values))} by "
     sentence += f"{interval(too_high, 'points', 1)}, compared with all {len(names)} attacks together."
     return (
         f"**{effect(too_high, sentence)}** It is {single:.1f} % under {name} alone and {every:.1f} % under all of them, on the "
@@ -82,39 +82,41 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     name = str(metrics.overall(count).where(value == value.max()).idxmax("defence").item())
     rates = metrics.accuracy(count.sel(defence=[name, base]))
     lowest = [one.label.values[(one == one.min()).values] for one in rates]
-    names = [f"class {escaped(str(some[0]))}" if len(some) == 1 else f"{len(some)} classes" for some in lowest]
+    names = [f"class {escape(str(some[0]))}" if len(some) == 1 else f"{len(some)} classes" for some in lowest]
     after, before = (f"{float(one.min()):.0f} % ({label})" for one, label in zip(rates, names, strict=True))
     gain = gains.sel(defence=name)
-    first = f"The most robust worst class under {printed(attack)}, that of {printed(name)}, is {interval(gain, 'points')} above "
+    best = f"The most robust worst class under {paper_name(attack)}, that of {paper_name(name)}"
+    first = f"{best}, is {interval(gain, 'points')} above "
     return (
-        f"**{effect(gain, f'{first}that of {printed(base)}.')}** It has {after}, compared with {before}. Significantly more "
+        f"**{effect(gain, f'{first}that of {paper_name(base)}.')}** It has {after}, compared with {before}. Significantly more "
         f"robust worst classes: {int(better.sum())} of {gains.sizes['defence']} defences; intervals corrected for their number."
     )
 
 
-def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str:
+def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str:
     """Return in bold the accuracy in the worst case and without an attack, and the warnings of `masking.warnings`.
 
-    `count` is of `masking.audited`; a class that withstands attacks more often than it is classified correctly is a ValueError.
+    `count` is of `masking.worst_case_outcomes`; a class that withstands attacks more often than it is classified correctly is a
+    ValueError.
     """
     clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
     if bool((metrics.correct(worst) > metrics.correct(clean)).any()):
         raise ValueError("robust accuracy is above clean accuracy: the counts are not of the same images")
     # A network with the id of a run is of this study, any other name is the user's.
-    name = audit.network if audit.short == audit.network else printed(audit.short)
+    name = audit.network if audit.short == audit.network else paper_name(audit.short)
     robust, plain = (audit_report.rate(some) for some in (worst, clean))
     rates = metrics.accuracy(worst)
     names = [str(name) for name in worst.label.values[(rates == rates.min()).values]]
     weakest = f"Its weakest {len(names)} classes: {float(rates.min()):.0f} %."
     if len(names) == 1:
-        weakest = f"Its weakest class is class {escaped(names[0])}: {audit_report.rate(worst.sel(label=names))}."
+        weakest = f"Its weakest class is class {escape(names[0])}: {audit_report.rate(worst.sel(label=names))}."
     lines = [
-        f"{escaped(name)} classifies {robust} of {int(worst.sum()):,} images of {escaped(datasets.title(audit.title))} correctly "
+        f"{escape(name)} classifies {robust} of {int(worst.sum()):,} images of {escape(datasets.title(audit.title))} correctly "
         "under the attacks of this page."
     ]
     for cause, why in warned.items():
         means = _MEANING.get(cause, "Other attacks may break more images." if metrics.correct(worst).any() else "")
-        lines.append(f"Warning: {cause}. {escaped(why[:1].upper() + why[1:])}. {means}".strip())
+        lines.append(f"Warning: {cause}. {escape(why[:1].upper() + why[1:])}. {means}".strip())
     lines += [f"Warning: {warning}" for warning in audit_report.clean_warnings(clean)]
     rest = f"At radius {audit.eps} an image counts as correct if no attack breaks it. Without an attack it is {plain}."
     rest += f" {weakest}" * bool(float(metrics.mcd(worst)))
@@ -122,12 +124,12 @@ def audited(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str
     return "\n\n".join([*(f"**{line}**" for line in lines), rest])
 
 
-def converged(compared: xr.Dataset) -> str:
+def convergence_finding(compared: xr.Dataset) -> str:
     """Return to which trainings twice the epochs add more than they may, with the largest gain of the others.
 
     compared: of `stats.convergence.comparison`.
     """
-    gain, late = compared["gain"], convergence.unconverged(compared)
+    gain, late = compared["gain"], convergence.unconverged_trainings(compared)
     kept = gain.drop_sel(training=late)
     name = str(kept.sel(bound="value").idxmax("training").item())
     sure = int((kept.sel(bound="high") <= convergence.LARGEST_GAIN).sum())

@@ -3,11 +3,11 @@
 import xarray as xr
 
 from classwise.core import datasets
-from classwise.core.markup import printed
+from classwise.core.markup import paper_name
 from classwise.papers import findings, registry, say
 from classwise.papers.tian2021.attacks_and_defences import correlation_bounds
 from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 
 # The section with the defences of the table, and the attack of the chart.
 SECTION, ATTACK = "tian2021/4-3-attacks-and-defences", "pgd-20"
@@ -34,10 +34,10 @@ def agreement(outcomes: xr.Dataset, theirs: xr.DataArray) -> xr.DataArray:
     def level(count: xr.DataArray) -> xr.DataArray:
         return metrics.overall(count) - theirs.mean("label")
 
-    return along("quantity", {"correlation": correlation_bounds(ours, theirs), "level": bootstrap.bootstrap(ours, level)})
+    return concat("quantity", {"correlation": correlation_bounds(ours, theirs), "level": bootstrap.bootstrap(ours, level)})
 
 
-def compared(rates: xr.DataArray | xr.Dataset, theirs: xr.DataArray | None) -> list[str]:
+def compared_defences(rates: xr.DataArray | xr.Dataset, theirs: xr.DataArray | None) -> list[str]:
     """Return the defences that the page compares: those that the paper prints, too; else all, standard training last."""
     names = [str(name) for name in (rates if theirs is None else theirs).defence.values]
     return sorted(names, key=lambda name: name == "standard")
@@ -50,20 +50,20 @@ def finding(outcomes: xr.Dataset, alike: xr.DataArray | None, dataset: str) -> s
     """
     where = datasets.title(dataset)
     if alike is None:
-        name = compared(outcomes, None)[0]
+        name = compared_defences(outcomes, None)[0]
         return findings.class_gap(outcomes.expand_dims(attack=[ATTACK]), name, ATTACK).replace("**Under", f"**On {where}, under")
     r, name = alike.sel(quantity="correlation").isel(defence=0), alike.defence.values[0]
     phrases = "the same classes are weak as in the paper", "other classes are weak than in the paper"
-    same = say.by_sign(r, *phrases, "it is unclear whether the same classes are weak as in the paper", than=_ALIKE)
+    same = say.choose_by_sign(r, *phrases, "it is unclear whether the same classes are weak as in the paper", than=_ALIKE)
     words = "On {where}, {same:s}: the ranks of the classes of {name}, ours and theirs, correlate by {r:,2}."
     return f"**{say.text(words, where=where, same=same, name=name, r=r)}**"
 
 
 def overall(outcomes: xr.Dataset, alike: xr.DataArray | None) -> dict[str, xr.DataArray]:
     """Return by column of a table the accuracy of each compared defence under no attack and under ATTACK, and `agreement`."""
-    names = compared(outcomes, alike)
+    names = compared_defences(outcomes, alike)
     both = bootstrap.bootstrap(outcomes.sel(defence=names, attack=["clean", ATTACK]), metrics.overall)
-    columns = {"clean": "clean, %", ATTACK: f"{printed(ATTACK)}, %"}
+    columns = {"clean": "clean, %", ATTACK: f"{paper_name(ATTACK)}, %"}
     table = {title: both.sel(attack=attack, drop=True) for attack, title in columns.items()}
     if alike is not None:
         table["rank correlation"] = alike.sel(quantity="correlation", drop=True)

@@ -6,14 +6,14 @@ from typing import Any
 
 import xarray as xr
 
-from classwise.papers.sections import Arranged
+from classwise.papers.sections import Derived
 from classwise.stats import combine
 
 Then = Callable[[xr.Dataset, Mapping[str, xr.Dataset]], xr.Dataset]
 
 
 @dataclass(frozen=True)
-class Row:
+class Member:
     """A part ("" is the section itself) as one member of the new dimension, or as several, one for each of its own along `by`.
 
     name: of the member, or how it is made from its Dataset; "" with `by`: as there. at: what is selected of the part first.
@@ -33,12 +33,12 @@ class Row:
             yield self.name(one) if callable(self.name) else self.name or name, one
 
 
-def plain(part: str = "") -> Arranged:
+def section_itself(part: str = "") -> Derived:
     """Return the outcomes of a part as they are."""
-    return Arranged(lambda outcomes: outcomes, (part,))
+    return Derived(lambda outcomes: outcomes, (part,))
 
 
-def joined(along: str, *rows: Row, optional: bool = False, like: str = "", then: Then | None = None) -> Arranged:
+def join_parts(along: str, *rows: Member, optional: bool = False, like: str = "", then: Then | None = None) -> Derived:
     """Return how parts are joined along a dimension, on the seeds that all of them have.
 
     All have the attack names of the last one, where each has a single attack, and the attributes of the first part. optional:
@@ -59,4 +59,4 @@ def joined(along: str, *rows: Row, optional: bool = False, like: str = "", then:
         result = result.assign_coords(defence=known[origin].defence.values) if like else result
         return then(result, members) if then else result
 
-    return Arranged(function, parts[:1] if optional else parts, parts[1:] if optional else ())
+    return Derived(function, parts[:1] if optional else parts, parts[1:] if optional else ())

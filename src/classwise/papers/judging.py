@@ -12,7 +12,7 @@ from classwise.core.errors import NotRecorded
 from classwise.papers.claims import DESCRIPTION, MAIN, Claim, MeasurementError, NoAverage, Verdict
 from classwise.papers.draws import ROUNDING, Draws, Quantity, true_values
 from classwise.papers.scales import SCALES, location
-from classwise.stats.bootstrap import evaluated
+from classwise.stats.bootstrap import is_evaluated
 from classwise.stats.features import complete_seeds
 from classwise.stats.intervals import chance_below, interval_ends
 from classwise.stats.significance import permutation_p, permute_classes
@@ -32,7 +32,7 @@ class Bootstrap:
     """What a verdict comes from: the number of draws, their seed, the level of the interval, and trainings to compare with.
 
     base: by dataset, outcomes of trainings with several seeds, which show how networks differ from one training to the next
-    (`trainings.as_of_base`); without it a claim on networks that were trained once is described.
+    (`trainings.base_deviations`); without it a claim on networks that were trained once is described.
     """
 
     draws: int = 1000
@@ -263,7 +263,7 @@ def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> t
     for bound in (claim.low, claim.high) if claim.unit == "points" else ():
         near = np.abs(truth.values - bound) < ROUNDING
         truth = replace(truth, values=np.where(near, bound, truth.values))
-    present = evaluated(part)
+    present = is_evaluated(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
     judged = replace(verdict, verdict="open", effect=quantity.effect, seeds=int(part.attrs.get("runs", seeds)), images=images)
     if claim.permuted and claim.unit == "correlation":

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from classwise.charts.style import VERDICT_COLOURS
-from classwise.core.markup import counted
+from classwise.core.markup import plural
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
-from classwise.papers.scales import CLOSED_FORM, SCALES, location, place, scale_title, where
+from classwise.papers.scales import CLOSED_FORM, SCALES, display_order, location, scale_title, where
 from classwise.stats.significance import p_value
 
 # The picture of a verdict in pixels: its width and margin.
@@ -40,7 +40,7 @@ def decisive(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
     A claim that no recorded scale tests counts once: where it is described, else at the last one that has a verdict on it.
     """
-    first, *others = [name for name, size in SCALES.items() if size.only_read]
+    first, *others = [name for name, size in SCALES.items() if size.recorded_only]
 
     def level(one: Verdict) -> int:
         return 2 if one.tested else VERDICTS[::-1].index(one.verdict)
@@ -64,7 +64,7 @@ def decisive(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def opening(verdicts: Sequence[Verdict]) -> str:
     """Return for each scale how many claims hold, fail, are open or are not tested, of the `decisive` verdicts."""
     verdicts, parts = decisive(verdicts), list[str]()
-    for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=place)):
+    for scale in dict.fromkeys(sorted((verdict.scale for verdict in verdicts), key=display_order)):
         some = [verdict for verdict in verdicts if verdict.scale == scale]
         parts.append(f"On {'the ' if scale == CLOSED_FORM else ''}{_title(scale)}: {numbers(some)}.")
     return " ".join(parts) or "No claim was judged."
@@ -119,7 +119,7 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
         link = f'<a href="{top}{address(group[0].claim)}">This claim in the list of all claims</a>.'
         tested[any(one.verdict != "not tested" for one in group)].append(_foldable(group, link, pictured=True))
     head = f"<p>{escape(opening(verdicts))}</p>{_LEGEND if tested[True] else ''}"
-    line = f'<summary><span class="claim">{counted(len(tested[False]), "claim")} not tested</span></summary>'
+    line = f'<summary><span class="claim">{plural(len(tested[False]), "claim")} not tested</span></summary>'
     folded = f'<details class="group">{line}{"".join(tested[False])}</details>' if tested[False] else ""
     return f'<style>{style}</style><div class="ledger">{head}{"".join(tested[True])}{folded}</div>'
 

@@ -12,7 +12,7 @@ from classwise.stats import bootstrap, metrics
 from classwise.stats.metrics import Metric
 
 
-def of_first(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
+def first_value(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
     """Return a measure of the first defence under the first attack."""
     return measure(sums["count"].isel(defence=0, attack=0))
 
@@ -25,7 +25,7 @@ def gap(sums: xr.Dataset) -> xr.DataArray:
     """Return how far the best class is from the worst; of more than twelve classes, the mean over all sets of twelve of them."""
     from scipy import special  # slow to import
 
-    rates = of_first(sums, metrics.accuracy)
+    rates = first_value(sums, metrics.accuracy)
     size, axis = rates.sizes["label"], rates.get_axis_num("label")
     like = rates.isel(label=0, drop=True)
     shown = min(size, _SHOWN)
@@ -37,7 +37,7 @@ def gap(sums: xr.Dataset) -> xr.DataArray:
 
 def pair(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
     """Return how often two classes are misclassified as one another, in percent of each, less the mean of all other pairs."""
-    mixed = of_first(sums, metrics.off_diagonal_confusion)
+    mixed = first_value(sums, metrics.off_diagonal_confusion)
     others = (mixed.label != mixed.predicted) & ~either(mixed, first, second)
     return confusion_of(sums, first, second) - mixed.where(others).mean(["label", "predicted"], skipna=True)
 
@@ -51,16 +51,16 @@ def either(mixed: xr.DataArray, first: str, second: str) -> xr.DataArray:
 
 def confusion_of(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
     """Return how often two classes are misclassified as one another, in percent of each, the mean of both directions."""
-    mixed = of_first(sums, metrics.off_diagonal_confusion)
+    mixed = first_value(sums, metrics.off_diagonal_confusion)
     return mixed.where(either(mixed, first, second)).mean(["label", "predicted"], skipna=True)
 
 
-def within_superclasses(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
+def superclass_excess(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
     """Return the share of a class mistaken for one other class: within its superclass less across superclasses, in points.
 
     The mean over pairs of classes. times: what the share across is multiplied by.
     """
-    mixed = of_first(sums, metrics.off_diagonal_confusion)
+    mixed = first_value(sums, metrics.off_diagonal_confusion)
     group = mixed.label.copy(data=datasets.superclass_numbers(list(map(str, mixed.label.values))))
     same = group == group.rename(label="predicted").assign_coords(predicted=mixed.predicted)
     both, off = ["label", "predicted"], mixed.label != mixed.predicted
@@ -73,7 +73,7 @@ def true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     return bootstrap.symmetry_draws(part, draws=draws, seed=seed).isel(defence=0, attack=0).values
 
 
-def lost_more(weak: xr.DataArray, strong: xr.DataArray) -> xr.DataArray:
+def extra_loss_of_vulnerable(weak: xr.DataArray, strong: xr.DataArray) -> xr.DataArray:
     """Return how much more the vulnerable classes lose from one attack to the other than the robust ones."""
     lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)
     return lost.where(~robust).mean("label") - lost.where(robust).mean("label")

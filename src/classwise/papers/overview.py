@@ -90,7 +90,7 @@ SECTIONS: dict[str, Section] = {
 }
 
 
-def with_cfa(data: xr.Dataset, cfa: xr.Dataset) -> xr.Dataset:
+def add_cfa(data: xr.Dataset, cfa: xr.Dataset) -> xr.Dataset:
     """Return outcomes or histories of the page "defences" with those of OF_CFA, along defence.
 
     cfa: the same of its part CFA; a defence whose training or average it lacks is left out.
@@ -100,7 +100,7 @@ def with_cfa(data: xr.Dataset, cfa: xr.Dataset) -> xr.Dataset:
         at = {"defence": training} | ({"checkpoint": checkpoint} if "checkpoint" in cfa.dims else {})
         if all(value in cfa[dim].values for dim, value in at.items()):
             row = cfa.sel(at, drop=True).expand_dims(defence=[name])
-            known = "truth" not in row or (bool((row.truth >= 0).any()) and methods.accepted(cfa, training, checkpoint))
+            known = "truth" not in row or (bool((row.truth >= 0).any()) and methods.is_accepted(cfa, training, checkpoint))
             rows += [row] * known
     how = {"join": "outer", "fill_value": MISSING, "coords": "minimal", "compat": "override", "combine_attrs": "override"}
     return xr.concat(rows, "defence", **how)  # type: ignore[call-overload,no-any-return]

@@ -115,7 +115,7 @@ def counts(rates: xr.DataArray, images: int = 1000) -> xr.DataArray:
     return (right * eye + (images - right) * following).rename("count")
 
 
-def compared_with_published(count: xr.DataArray, table: xr.Dataset, over: Sequence[str] = ("defence", "attack")) -> pd.DataFrame:
+def comparison_table(count: xr.DataArray, table: xr.Dataset, over: Sequence[str] = ("defence", "attack")) -> pd.DataFrame:
     """Return ours and theirs: all images, the worst and the best class, CV and MCD, a line for each setting of theirs.
 
     count: ours, with the dimensions `over`. table: theirs, of `Tables.load`. Settings that we lack have no numbers of ours;

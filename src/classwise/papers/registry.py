@@ -81,10 +81,10 @@ def request(
     if not names and definition.datasets.get(scale) and "dataset" not in fields:
         names = [str(SCALES[scale].run["dataset"]), *definition.datasets[scale]]
     if names:
-        first, *further = (sections.on_dataset(definition, name) for name in names)
+        first, *further = (sections.move_to_dataset(definition, name) for name in names)
         definition = replace(first, parts={**first.parts, **dict(zip(names[1:], further, strict=True))})
     recipe = _recipe(paper_of(section))
-    return sections.requested(definition, section, scale, recipe, seeds=seeds, eval_eps=eval_eps, fields=fields)
+    return sections.resolve_request(definition, section, scale, recipe, seeds=seeds, eval_eps=eval_eps, fields=fields)
 
 
 # What shows how trainings differ: adversarial training as it is, once for each seed of a scale.
@@ -95,7 +95,7 @@ _BASE = Part(
 
 def base(scale: str) -> Request:
     """Return the runs that show how the networks of a scale vary from training to training (`stats.trainings`)."""
-    return sections.requested(_BASE, "trainings", scale, COMMON)
+    return sections.resolve_request(_BASE, "trainings", scale, COMMON)
 
 
 def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | None], changed: Mapping[str, Any]) -> None:

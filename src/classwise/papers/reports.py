@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from classwise.charts.style import VERDICT_COLOURS
-from classwise.charts.tables import folded
+from classwise.charts.tables import fold
 from classwise.core import datasets
-from classwise.core.markup import counted
+from classwise.core.markup import plural
 from classwise.papers import ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
-from classwise.papers.scales import SCALES, dataset_of, place, title_of, where
+from classwise.papers.scales import SCALES, dataset_of, display_order, title_of, where
 from classwise.stats.significance import p_value
 
 
@@ -23,15 +23,15 @@ def link(number: int, **chosen: str) -> str:
     """Return a number that links to the page of the claims with its filters set: paper, scale and verdict."""
     if not number:
         return "0"
-    words = f"{counted(number, 'claim')}: {', '.join(chosen.values())}"
+    words = f"{plural(number, 'claim')}: {', '.join(chosen.values())}"
     return f'<a href="{ledger.address(None, **chosen)}" aria-label="{words}">{number}</a>'
 
 
-def of_paper(paper: str, verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+def decisive_verdicts(paper: str, verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     """Return the `ledger.decisive` verdicts on a paper by scale, those recorded elsewhere first."""
     of_it = ledger.decisive([verdict for verdict in verdicts if verdict.claim.paper == paper])
     order = list(SCALES)
-    some = sorted(of_it, key=lambda one: (place(one.scale), order.index(one.scale) if one.scale in order else 0))
+    some = sorted(of_it, key=lambda one: (display_order(one.scale), order.index(one.scale) if one.scale in order else 0))
     return {scale: list(group) for scale, group in groupby(some, lambda verdict: verdict.scale)}
 
 
@@ -43,7 +43,7 @@ def certainty(verdicts: Sequence[Verdict]) -> str:
     lines = []
     for paper in registry.PAPERS.values():
         title = f'<a href="{ledger.address(paper=paper.name)}">{paper.title}</a>'
-        for scale, some in of_paper(paper.name, verdicts).items():
+        for scale, some in decisive_verdicts(paper.name, verdicts).items():
             number = Counter(verdict.verdict for verdict in some)
             numbers = (link(number[name], paper=paper.name, scale=scale, verdict=name) for name in VERDICTS)
             cells = "".join(f"<td>{one}</td>" for one in numbers)
@@ -59,7 +59,7 @@ def mosaic(verdicts: Sequence[Verdict]) -> str:
     """
     rows = []
     for paper in registry.PAPERS.values():
-        for scale, some in of_paper(paper.name, verdicts).items():
+        for scale, some in decisive_verdicts(paper.name, verdicts).items():
             sections = (list(group) for _, group in groupby(some, lambda verdict: verdict.claim.section))
             squares = "".join(f"<span>{''.join(map(_square, group))}</span>" for group in sections)
             rows.append(f'<p><span class="of">{escape(f"{paper.title}, {title_of(scale)}")}</span>{squares}</p>')
@@ -107,20 +107,20 @@ def _kappa(decided: np.ndarray, names: Sequence[str]) -> str:
     number, same = int(decided.sum()), int(np.trace(decided))
     chance = float(decided.sum(0) @ decided.sum(1)) / max(number, 1) ** 2
     if chance in (0, 1):
-        return f"Of {counted(number, 'claim')} decided on both, {same} have the same verdict."
+        return f"Of {plural(number, 'claim')} decided on both, {same} have the same verdict."
     kappa, p = (same / number - chance) / (1 - chance), float(fisher_exact(decided)[1])
     tells = "tell something" if p < 0.05 else "tell next to nothing"
     return (
-        f"Of {counted(number, 'claim')} decided on both, {same} have the same verdict. Cohen's kappa is {kappa:.2f}, where 0 is "
+        f"Of {plural(number, 'claim')} decided on both, {same} have the same verdict. Cohen's kappa is {kappa:.2f}, where 0 is "
         f"chance and 1 full agreement ({p_value(p)} by Fisher's exact test): verdicts on {names[1]} {tells} of those on "
         f"{names[0]}."
     )
 
 
-def untested(verdicts: Sequence[Verdict]) -> str:
+def untested_reasons(verdicts: Sequence[Verdict]) -> str:
     """Return why claims were not tested, with the number of verdicts at each scale; "" if all of them were tested."""
     verdicts, parts = ledger.decisive(verdicts), list[str]()
-    for scale in sorted({verdict.scale for verdict in verdicts}, key=place):
+    for scale in sorted({verdict.scale for verdict in verdicts}, key=display_order):
         some = [verdict for verdict in verdicts if verdict.scale == scale and verdict.verdict == "not tested"]
         other = sum(verdict.excluded for verdict in some)
         final = sum(verdict.unreachable and not verdict.excluded for verdict in some)
@@ -135,15 +135,15 @@ def untested(verdicts: Sequence[Verdict]) -> str:
     return f"*Not tested*: {'; '.join(parts)}." if parts else ""
 
 
-def reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
+def reproduction_summary(paper: str, verdicts: Sequence[Verdict]) -> str:
     """Return in Markdown how many claims of a paper hold at each scale, of those tested, with links to them."""
     lines = []
-    for scale, some in of_paper(paper, verdicts).items():
+    for scale, some in decisive_verdicts(paper, verdicts).items():
         number = Counter(verdict.verdict for verdict in some)
         numbers = {name: link(number[name], paper=paper, scale=scale, verdict=name) for name in VERDICTS}
         tested = sum(verdict.tested for verdict in some)
         lines.append(
-            f"- **{title_of(scale)}**: of {counted(tested, 'claim')} that were tested, {numbers['holds']} hold, "
+            f"- **{title_of(scale)}**: of {plural(tested, 'claim')} that were tested, {numbers['holds']} hold, "
             f"{numbers['fails']} fail, {numbers['open']} open; described: {numbers['described']}, not tested: "
             f"{numbers['not tested']}."
         )
@@ -160,7 +160,7 @@ def not_reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
     ]
     rest = [verdict for verdict in some if verdict.verdict == "not tested"]
     title = f"Claims that were not tested ({len(rest)}), and why"
-    table = folded(title, ledger.not_tested(rest)) if rest else ""
+    table = fold(title, ledger.not_tested(rest)) if rest else ""
     return "\n\n".join(filter(None, ("\n".join(lines) or "- None of the claims that were tested.", table)))
 
 
@@ -171,5 +171,5 @@ def misprints(paper: str) -> str:
         return ""
     notes, numbers = tables.misprints(), len(tables.rows())
     title = f"Misprints and ambiguities ({len(notes)}), and how they are read here"
-    file = f'<a href="tables/{paper}.csv" download>Its printed tables, {counted(numbers, "number")} (CSV)</a>' if numbers else ""
-    return f"{folded(title, ledger.notes(notes))}\n\n{file}"
+    file = f'<a href="tables/{paper}.csv" download>Its printed tables, {plural(numbers, "number")} (CSV)</a>' if numbers else ""
+    return f"{fold(title, ledger.notes(notes))}\n\n{file}"

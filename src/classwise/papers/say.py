@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotAtScale, NotRecorded, unknown
-from classwise.core.markup import counted, decimal, escaped, printed
+from classwise.core.markup import decimal, escape, paper_name, plural
 from classwise.papers.claims import Verdict
 from classwise.stats import bootstrap
 
@@ -26,7 +26,7 @@ class _Numbers(Formatter):
             return interval(value, unit, int(digits or 0))
         if isinstance(value, xr.DataArray):
             value = value.item()
-        return escaped(printed(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
+        return escape(paper_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
 
 
 def text(template: str, **values: Any) -> str:
@@ -50,7 +50,7 @@ def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
     return f"{value}{' ' * bool(unit)}{unit} ({ends})"
 
 
-def by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = UNCLEAR, than: float = 0.0) -> str:
+def choose_by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = UNCLEAR, than: float = 0.0) -> str:
     """Return one of three phrases: the entire interval lies above a number, below it, or contains it."""
     low, high = (float(bounds.sel(bound=end)) for end in ("low", "high"))
     return above if low > than else below if high < than else unclear
@@ -60,7 +60,7 @@ def effect(bounds: xr.DataArray, sentence: str, than: float = 0.0) -> str:
     """Return a sentence that states an effect, after "No clear effect" where its interval contains `than`."""
     if np.isnan(bounds.sel(bound="value")):
         raise NotRecorded("the networks that this sentence compares are not recorded")
-    return by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}", than)
+    return choose_by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}", than)
 
 
 def verdicts(judged: Sequence[Verdict], *names: str) -> str:
@@ -73,7 +73,7 @@ def verdicts(judged: Sequence[Verdict], *names: str) -> str:
     return "\n".join(f"- {_line(one)}" for one in judged if one.claim.name in names)
 
 
-def judged(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
+def finding(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
     """Return a template in bold Markdown; {value:points,1} is the value of a claim with the interval of its test, as in `text`.
 
     It begins with "No clear effect" where this interval contains `than`. A claim that is not tested is NotRecorded, an
@@ -97,9 +97,9 @@ def _named(judged: Sequence[Verdict], name: str) -> Verdict:
 
 def _line(one: Verdict) -> str:
     numbers = f"{one.numbers}, {one.p_values}{one.sample}"
-    why = f"; {escaped(one.reason)}" if one.reason else ""
-    text = escaped(one.reason) if one.verdict == "not tested" else f"{numbers}{why}"
-    return f"{escaped(one.claim.statement)} **{one.summary.capitalize()}**: {text}."
+    why = f"; {escape(one.reason)}" if one.reason else ""
+    text = escape(one.reason) if one.verdict == "not tested" else f"{numbers}{why}"
+    return f"{escape(one.claim.statement)} **{one.summary.capitalize()}**: {text}."
 
 
 def sample(outcomes: xr.Dataset) -> str:
@@ -108,12 +108,12 @@ def sample(outcomes: xr.Dataset) -> str:
     Outcomes with the attribute `runs` are of trainings that are taken as given.
     """
     outcomes = outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0])
-    images, present = int(bootstrap.evaluated(outcomes).any("seed").sum()), outcomes.truth >= 0
+    images, present = int(bootstrap.is_evaluated(outcomes).any("seed").sum()), outcomes.truth >= 0
     each = present.any([dim for dim in present.dims if dim not in ("seed", "defence")]).sum("seed")
     least, most = (int(outcomes.attrs.get("runs", end)) for end in (each.where(each > 0, each.max()).min(), each.max()))
     names = [str(name) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []
-    of = f"of {escaped(names[0])}" if len(names) == 1 else "of each defence"
+    of = f"of {escape(names[0])}" if len(names) == 1 else "of each defence"
     runs = f"{most} runs" if least == most > 1 else f"{least} to {most} runs" if most > 1 else "One run"
     number = f"{runs} {'of each setting' if 'setting' in outcomes.dims else of}"
     fixed = ": the intervals of charts do not cover other trainings" if least == 1 or "runs" in outcomes.attrs else ""
-    return f"{number}{fixed}. {counted(images, 'test image')}."
+    return f"{number}{fixed}. {plural(images, 'test image')}."

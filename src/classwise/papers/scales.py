@@ -32,7 +32,7 @@ NORMALISED = ("trades-normalised", "trades-ema", "trades-ccm", "trades-ccr", "tr
 _OPTIONS = ("options", "attack_options")
 
 
-def merged(*layers: Fields) -> dict[str, Any]:
+def merge(*layers: Fields) -> dict[str, Any]:
     """Return the fields of all layers, of which later ones take precedence; options are merged name by name."""
     result: dict[str, Any] = {}
     for name, value in (item for layer in layers for item in layer.items()):
@@ -64,8 +64,8 @@ class Scale:
     steps. inner_elsewhere: the same at a larger radius and on other datasets than `run` has. shared: fields of Spec that no
     section changes, so that one training serves all its readers. defences: by the name of a defence, the fields in which it
     differs. attacks: by the name of an attack, the fields of Evaluation in which it is reduced. paper_recipes: whether each paper
-    trains by its own recipe, else all papers train alike. note: what applies to all its results. only_read: whether the book and
-    notebooks show what is recorded and compute nothing. levels: whether its networks are as strong as those of the papers, so
+    trains by its own recipe, else all papers train alike. note: what applies to all its results. recorded_only: whether the book
+    and notebooks show what is recorded and compute nothing. levels: whether its networks are as strong as those of the papers, so
     that claims on levels are judged. unsound: by the end of the name of a defence in claims, why it is not tested here.
     """
 
@@ -78,7 +78,7 @@ class Scale:
     attacks: Mapping[str, Fields] = field(default_factory=dict)
     paper_recipes: bool = False
     note: str = ""
-    only_read: bool = False
+    recorded_only: bool = False
     levels: bool = False
     unsound: Mapping[str, str] = field(default_factory=dict)
 
@@ -91,7 +91,7 @@ class Scale:
         inner = {} if defence in WITHOUT_STEPS else {"attack_options": steps}
         recipes = (used.run, used.defences.get(defence, {}), used.datasets.get(str(changed.get("dataset")), {}))
         tuned = _FINE_TUNING if defence in FINE_TUNED else {}
-        return merged(self.run, inner, *recipes, tuned, self.defences.get(defence, {}), changed)
+        return merge(self.run, inner, *recipes, tuned, self.defences.get(defence, {}), changed)
 
     def allowed(self, fields: Fields) -> dict[str, Any]:
         """Return what a section may change of some fields: all but the shared ones, unless it gives them the value of `run`."""
@@ -184,7 +184,7 @@ _FRIENDLY: dict[str, Fields] = {name: {"attack_options": {"tau": 1}} for name in
 
 def _by_defence(*tables: Mapping[str, Fields]) -> dict[str, Fields]:
     """Return the fields of each defence in any of the tables."""
-    return {name: merged(*(table.get(name, {}) for table in tables)) for table in tables for name in table}
+    return {name: merge(*(table.get(name, {}) for table in tables)) for table in tables for name in table}
 
 
 def _steps_of_trades(rate: float) -> dict[str, Fields]:
@@ -275,7 +275,7 @@ SCALES: dict[str, Scale] = {
         ),
         attacks=_SLOW_ON_A_CPU,
         note=MATCHED,
-        only_read=True,
+        recorded_only=True,
         levels=True,
     ),
     # CIFAR-10 on one CPU core: 15 to 40 minutes a run, so its results are recorded.
@@ -309,7 +309,7 @@ SCALES: dict[str, Scale] = {
         ),
         attacks=_SLOW_ON_A_CPU,
         note=SLIM,
-        only_read=True,
+        recorded_only=True,
     ),
     # CIFAR-10 on one fast GPU: every paper's defences trained alike, so that they can be compared and share their runs.
     "short": Scale(
@@ -339,9 +339,9 @@ def selection_seeds(dataset: str) -> tuple[int, ...]:
     return (1, 2, 3) if base_dataset(dataset) == "digits" else ()
 
 
-def place(scale: str) -> int:
+def display_order(scale: str) -> int:
     """Return where a scale stands in a list: first those recorded elsewhere, then those computed here, CLOSED_FORM last."""
-    return 2 if scale == CLOSED_FORM else 0 if SCALES[scale].only_read else 1
+    return 2 if scale == CLOSED_FORM else 0 if SCALES[scale].recorded_only else 1
 
 
 def dataset_of(scale: str) -> str:
@@ -357,7 +357,7 @@ def scale_title(scale: str) -> str:
 def title_of(scale: str) -> str:
     """Return what a scale shows: "CIFAR-10 at 8/255, recorded", "digits, computed here" or "Gaussian model, closed form"."""
     how = "recorded", "computed here", CLOSED_FORM
-    return f"{where(scale)}, {how[place(scale)]}"
+    return f"{where(scale)}, {how[display_order(scale)]}"
 
 
 def where(scale: str) -> str:
@@ -367,13 +367,13 @@ def where(scale: str) -> str:
 
 def location(dataset: str, scale: str) -> str:
     """Return the title of a dataset, with the radius where it is that of a scale that is only read: "CIFAR-10 at 8/255"."""
-    radius = f" at {SCALES[scale].run['eps']}" if scale in SCALES and SCALES[scale].only_read else ""
+    radius = f" at {SCALES[scale].run['eps']}" if scale in SCALES and SCALES[scale].recorded_only else ""
     return datasets.title(dataset) + (radius if dataset == dataset_of(scale) else "")
 
 
-def also_read(scale: str) -> list[str]:
+def recorded_scales(scale: str) -> list[str]:
     """Return the scales whose recorded results are shown next to those of a computed scale, that of the papers' level first.
 
     [] for one that is only read.
     """
-    return [] if SCALES[scale].only_read else [name for name, size in SCALES.items() if size.only_read]
+    return [] if SCALES[scale].recorded_only else [name for name, size in SCALES.items() if size.recorded_only]

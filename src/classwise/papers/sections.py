@@ -14,7 +14,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import Claim, Verdict
 from classwise.papers.published import Tables
-from classwise.papers.scales import FINE_TUNED, OTHER_DATASETS, SCALES, Recipe, merged
+from classwise.papers.scales import FINE_TUNED, OTHER_DATASETS, SCALES, Recipe, merge
 from classwise.papers.variants import Variants
 
 # What most sections evaluate: images as they are, and under PGD with 20 steps.
@@ -22,7 +22,7 @@ CLEAN_AND_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
 
 @dataclass(frozen=True)
-class Arranged:
+class Derived:
     """A Dataset that claims name: `function` makes it of the outcomes of the parts in `needs`, "" for the section itself.
 
     optional: parts that it takes after these, None for each that is not recorded.
@@ -54,7 +54,7 @@ class Part:
     at: tuple[str, ...] = ()
     extra_evaluations: Mapping[str, tuple[Evaluation, ...]] = field(default_factory=dict)
     target: Callable[[str], str] | None = None
-    variants: Variants = variants.unvaried
+    variants: Variants = variants.usual
     features: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
 
@@ -73,7 +73,7 @@ class Section(Part):
     traces: bool = False
     parts: Mapping[str, Part] = field(default_factory=dict)
     datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    arrange: Mapping[str, Arranged] = field(default_factory=dict)
+    arrange: Mapping[str, Derived] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,16 +163,16 @@ class Request:
 _Some = TypeVar("_Some", bound=Part)
 
 
-def on_dataset(part: _Some, dataset: str) -> _Some:
+def move_to_dataset(part: _Some, dataset: str) -> _Some:
     """Return a section or part on a dataset, with its parts, apart from those that have one of their own."""
     moved = replace(part, run={**part.run, "dataset": dataset})
     if not isinstance(moved, Section):
         return moved
-    parts = {name: one if "dataset" in one.run else on_dataset(one, dataset) for name, one in moved.parts.items()}
+    parts = {name: one if "dataset" in one.run else move_to_dataset(one, dataset) for name, one in moved.parts.items()}
     return replace(moved, parts=parts)
 
 
-def requested(
+def resolve_request(
     section: Part,
     name: str,
     scale: str,
@@ -190,13 +190,13 @@ def requested(
     size = SCALES[scale]
     dataset = str(fields.get("dataset") or section.run.get("dataset") or size.run["dataset"])
     other = Recipe() if dataset == size.run["dataset"] else OTHER_DATASETS.get(scale, {}).get(dataset, Recipe())
-    listed = size.seeds if size.only_read else size.seeds[: section.max_seeds]
+    listed = size.seeds if size.recorded_only else size.seeds[: section.max_seeds]
     used = listed if seeds is None else seeds
     run = size.allowed(section.run)
-    plain = {one: merged(other.run, other.defences.get(one, {}), run, fields) for one in section.defences}
+    plain = {one: merge(other.run, other.defences.get(one, {}), run, fields) for one in section.defences}
     bases = {one: training(scale, recipe, one, next(iter(used), 0), changed) for one, changed in plain.items()}
     specs = tuple(
-        training(scale, recipe, defence, seed, merged(changed, size.allowed(variant)))
+        training(scale, recipe, defence, seed, merge(changed, size.allowed(variant)))
         for defence, changed in plain.items()
         for variant in section.variants(scale, bases[defence])
         for seed in used
@@ -213,7 +213,7 @@ def requested(
     extra = {defence: tuple(map(scaled, some)) for defence, some in section.extra_evaluations.items()}
     choices: dict[str, Any] = {"seeds": seeds, "eval_eps": eval_eps, "fields": fields}
     inner = section.parts if isinstance(section, Section) else {}
-    parts = {part: requested(one, name, scale, recipe, **choices) for part, one in inner.items()}
+    parts = {part: resolve_request(one, name, scale, recipe, **choices) for part, one in inner.items()}
     return Request(specs, evaluations, scale, extra, parts, features=section.features)
 
 
@@ -229,4 +229,4 @@ def training(scale: str, recipe: Recipe, defence: str, seed: int, changed: Mappi
     base = FINE_TUNED.get(defence)
     start = {"warm_start": training(scale, recipe, base, seed, changed).id} if base else {}
     fixed = {"defence": defence, "seed": seed} | ({"keep_last": 1} if base else {})
-    return Spec(**merged(start, SCALES[scale].fields(defence, recipe, changed), fixed))
+    return Spec(**merge(start, SCALES[scale].fields(defence, recipe, changed), fixed))

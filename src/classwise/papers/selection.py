@@ -31,7 +31,7 @@ def mark_pair(outcomes: xr.Dataset) -> xr.Dataset:
     return outcomes.assign_coords(marks)
 
 
-def marked(sums: xr.Dataset | xr.DataArray, mark: str) -> int:
+def marked_class(sums: xr.Dataset | xr.DataArray, mark: str) -> int:
     """Return the number of the class that a coordinate of `mark_pair` marks."""
     return int(sums.coords[mark].values.argmax())
 
@@ -56,7 +56,7 @@ def validation_counts(history: xr.Dataset, dataset: str) -> xr.DataArray:
     return count.sel(attack=probe, seed=seeds).sum(over)
 
 
-def by_robustness(history: xr.Dataset, dataset: str) -> tuple[str, ...]:
+def classes_by_robustness(history: xr.Dataset, dataset: str) -> tuple[str, ...]:
     """Return the classes from the least to the most robust one on the validation images (`runs.history`, of one defence)."""
     rates = metrics.accuracy(validation_counts(history, dataset)).to_series().sort_values(kind="stable")
     return tuple(map(str, rates.index))

@@ -45,13 +45,13 @@ class Term:
         return self.compute(sums)
 
     def __sub__(self, other: "Term") -> "Term":
-        return joined_terms("less", operator.sub, self, other)
+        return combine_terms("less", operator.sub, self, other)
 
     def __truediv__(self, other: "Term") -> "Term":
-        return joined_terms("over", operator.truediv, self, other)
+        return combine_terms("over", operator.truediv, self, other)
 
 
-def of(metric: Metric, defence: str, attack: str = "clean", label: str = "", **at: str) -> Term:
+def value(metric: Metric, defence: str, attack: str = "clean", label: str = "", **at: str) -> Term:
     """Return a metric of a network under an attack ("a|b": the first that is present), or of one of its classes.
 
     at: the members of further dimensions, margin="1/2".
@@ -69,7 +69,7 @@ def of(metric: Metric, defence: str, attack: str = "clean", label: str = "", **a
     return Term(words, compute, ((defence, attack),))
 
 
-def joined_terms(word: str, function: Callable[..., xr.DataArray], *terms: Term) -> Term:
+def combine_terms(word: str, function: Callable[..., xr.DataArray], *terms: Term) -> Term:
     """Return a function of terms; word: what stands between them in words."""
     needs = tuple(dict.fromkeys(need for term in terms for need in term.needs))
     return Term(f" {word} ".join(term.words for term in terms), lambda sums: function(*(term(sums) for term in terms)), needs)
@@ -77,7 +77,7 @@ def joined_terms(word: str, function: Callable[..., xr.DataArray], *terms: Term)
 
 def correlation(one: Term, other: Term, over: str = "label") -> Term:
     """Return the correlation of two terms along a dimension."""
-    return joined_terms("correlated with", lambda a, b: xr.corr(a, b, over), one, other)
+    return combine_terms("correlated with", lambda a, b: xr.corr(a, b, over), one, other)
 
 
 def least(*parts: Computed, largest: bool = False, outer: str = "") -> Term:
@@ -105,7 +105,7 @@ def least(*parts: Computed, largest: bool = False, outer: str = "") -> Term:
     return Term(words, compute, needs, each, largest, outer)
 
 
-def of_profiles(measure: Callable[[xr.DataArray], xr.DataArray], along: str) -> dict[str, Any]:
+def profile_fields(measure: Callable[[xr.DataArray], xr.DataArray], along: str) -> dict[str, Any]:
     """Return the fields of a claim on class profiles of opposite halves of the images (`stats.agreement`), along `along`.
 
     A permutation test of a correlation puts the classes of the first member of `along` in another order.
@@ -115,7 +115,7 @@ def of_profiles(measure: Callable[[xr.DataArray], xr.DataArray], along: str) -> 
         return measure(agreement.drawn_profiles(outcomes, along, draws, seed)).values
 
     return {
-        "measure": Term(first_sentence(measure), lambda sums: measure(agreement.of_sums(sums, along))),
+        "measure": Term(first_sentence(measure), lambda sums: measure(agreement.sum_profiles(sums, along))),
         "truth": truth,
         "permuted": along,
     }

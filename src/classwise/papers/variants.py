@@ -18,7 +18,7 @@ Variants = Callable[[str, Spec], Sequence[Variant]]
 ONCE: Variant = {"measure": 100, "averages": ()}
 
 
-def unvaried(scale: str, plain: Spec) -> Sequence[Variant]:
+def usual(scale: str, plain: Spec) -> Sequence[Variant]:
     """Return the one variant that changes nothing."""
     return ({},)
 
@@ -28,18 +28,18 @@ def none(scale: str, plain: Spec) -> Sequence[Variant]:
     return ()
 
 
-def reinitialised(*numbers: int) -> Variants:
+def reinitialise(*numbers: int) -> Variants:
     """Return variants with other initial weights and another batch order, one for each number."""
     return lambda scale, plain: tuple({"redraw": number} for number in numbers)
 
 
-def without(scale: str, plain: Spec) -> Sequence[Variant]:
+def leave_one_out(scale: str, plain: Spec) -> Sequence[Variant]:
     """Return for each class the variant that is trained on all other classes."""
     names = class_names(plain.dataset)
     return tuple({"classes": tuple(name for name in names if name != left_out)} for left_out in names)
 
 
-def combined(*variants: Variants) -> Variants:
+def combine(*variants: Variants) -> Variants:
     """Return all combinations of the variants."""
     return lambda scale, plain: tuple(
         {name: value for fields in some for name, value in fields.items()}
@@ -47,7 +47,7 @@ def combined(*variants: Variants) -> Variants:
     )
 
 
-def by_scale(variants: Variants, **others: Variants) -> Variants:
+def choose(variants: Variants, **others: Variants) -> Variants:
     """Return `variants`, but at the scales named in `others` those given for them; scale matched has those of laptop."""
     shared = {"matched": others["laptop"], **others} if "laptop" in others else others
     return lambda scale, plain: shared.get(scale, variants)(scale, plain)
@@ -73,7 +73,7 @@ def lambdas(name: str, *values: float) -> Variants:
     return lambda scale, plain: tuple({"options": {name: value}} for value in values)
 
 
-def attacked_alone(*classes: str) -> Variants:
+def attack_alone(*classes: str) -> Variants:
     """Return a variant of single-class-at for each class that is attacked: those named that the dataset has, or all."""
 
     def varied(scale: str, plain: Spec) -> Sequence[Variant]:

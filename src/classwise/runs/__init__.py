@@ -8,37 +8,37 @@ that need the same run wait for each other.
 """
 
 from classwise.runs import settings
-from classwise.runs.artifacts import attacker, example_sets, examples, gates, rebuilt, rebuilt_sets, scenes, traces
-from classwise.runs.audits import audit, audit_checks, audited
+from classwise.runs.artifacts import attack_function, example_sets, examples, gates, rebuilt, rebuilt_sets, scenes, traces
+from classwise.runs.audits import audit, audit_checks, audit_outcomes
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
-from classwise.runs.judge import judged, verdicts
+from classwise.runs.judge import judge_section, verdicts
 from classwise.runs.load import features, history, outcomes
-from classwise.runs.pages import claim_inputs, other_datasets, page, provenance, shown_scales
-from classwise.runs.recorded import available, check_recorded, converged, recorded_part, select
+from classwise.runs.pages import claim_inputs, load_page, other_datasets, provenance, shown_scales
+from classwise.runs.recorded import check_recorded, doubled_epochs, keep_recorded, keep_stored, select
 
 __all__ = [
-    "attacker",
+    "attack_function",
     "audit",
     "audit_checks",
-    "audited",
-    "available",
+    "audit_outcomes",
     "baselines",
     "check_recorded",
     "claim_inputs",
-    "converged",
+    "doubled_epochs",
     "example_sets",
     "examples",
     "features",
     "gates",
     "history",
-    "judged",
+    "judge_section",
+    "keep_recorded",
+    "keep_stored",
+    "load_page",
     "other_datasets",
     "outcomes",
-    "page",
     "provenance",
     "rebuilt",
     "rebuilt_sets",
-    "recorded_part",
     "recorded_runs",
     "recording",
     "sanity_summary",

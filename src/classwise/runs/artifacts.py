@@ -32,7 +32,7 @@ def example_sets(specs: Sequence[Spec], evaluation: Evaluation) -> dict[str, xr.
     return {defence: data for defence, data in sets if data is not None}
 
 
-def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
+def attack_function(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
     """Return a function that attacks the images of an evaluation when it is called and returns them as `examples` does.
 
     Its parameters: `label` restricts it to a class, `count` to the first images, `eps` changes the radius.
@@ -40,7 +40,7 @@ def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Datas
     from classwise.runs.compute import evaluate
 
     ensure.ensure_results([Key(subject)])
-    return evaluate.attacker(subject, evaluation)
+    return evaluate.attack_function(subject, evaluation)
 
 
 def traces(pairs: Sequence[tuple[Spec, Sequence[Evaluation]]], per_class: int = EXAMPLES_PER_CLASS) -> xr.Dataset | None:
@@ -78,8 +78,8 @@ def scenes(spec: Spec | Sequence[Spec], evaluation: Evaluation, label: str | Non
     from classwise.images import backgrounds  # torch
     from classwise.runs.compute import evaluate
 
-    images, _, _ = evaluate.problem(spec, evaluation)
-    images = images if label is None else images.of_classes(label)
+    images, _, _ = evaluate.attack_inputs(spec, evaluation)
+    images = images if label is None else images.select_classes(label)
     pixels, labels = images.batch(slice(None))
     values = {"pixels": (("image", "channel", "row", "column"), pixels), "truth": ("image", labels)}
     if behind:
@@ -111,8 +111,8 @@ def gates(spec: Spec) -> xr.DataArray:
 def rebuilt(spec: Spec) -> xr.Dataset:
     """Return what is known of the rebuilt training images of a run (schema "rebuilt 1"), trained first if necessary.
 
-    truth, original, answer, to_target, to_start and apart (image); pixels (shown, form, channel, row, column) of a few images of
-    each class. NotRecorded if a recorded run lacks them; UserError for a run whose training images are as they are.
+    truth, original, prediction, to_target, to_start and apart (image); pixels (shown, form, channel, row, column) of a few images
+    of each class. NotRecorded if a recorded run lacks them; UserError for a run whose training images are as they are.
     """
     if spec.rebuilt == "none":
         raise UserError(f"{spec.name} trains on images as they are; only runs with rebuilt='features', 'next' or 'random' do not")

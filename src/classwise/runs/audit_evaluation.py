@@ -55,7 +55,7 @@ def ensure_keys(keys: Iterable[Key], console: Console | None = None, advice: str
     """
     missing = [key for key in dict.fromkeys(keys) if key.read(repair=True) is None]
     lacking = [key.evaluation for key in missing if key.kind == OUTCOMES and key.evaluation is not None]
-    with threads.measured(gradient_step(missing[0].subject)) if missing else nullcontext():
+    with threads.fastest_threads(gradient_step(missing[0].subject)) if missing else nullcontext():
         if lacking:
             _evaluate(missing[0].subject, lacking, console or Console(stderr=True), advice)
         for key in missing:

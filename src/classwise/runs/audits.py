@@ -61,7 +61,7 @@ def audit(
     if weights and (Path(weights) / REPORT).is_file():
         return _stored(Path(weights).resolve())
     from classwise.runs import audit_evaluation  # torch
-    from classwise.runs.compute import foreign_network
+    from classwise.runs.compute import audited_network
 
     path = _file(weights or _EXAMPLE)
     settings: dict[str, Any] = {"model": model, "width": width, "normalise": normalise, "attack": attack, "eps": str(eps)}
@@ -69,16 +69,16 @@ def audit(
     settings |= {"home": str(Path(home or ".").resolve()), "out": str(Path(out).resolve()) if out else ""}
     result = Audit(network="", sha256="", dataset=_absolute(dataset, skip_bad=skip_bad), **settings)
     if ":" in model:
-        result = replace(result, code=foreign_network.digest(foreign_network.module_file(model, result.home)))
+        result = replace(result, code=audited_network.digest(audited_network.module_file(model, result.home)))
     available = audit_evaluation.check(result, classes or (), limit)
     result = replace(result, per_class=limit and limit // len(available.classes), reach=math.prod(available.shape) ** 0.5)
-    sample, path = foreign_network.sample(result, available), path or _of_defence(weights or _EXAMPLE, model, dataset)
+    sample, path = audited_network.sample(result, available), path or _of_defence(weights or _EXAMPLE, model, dataset)
     _check_split(path, dataset)
     return replace(
         result,
         network=path.parent.name if path.stem in _GENERIC else path.stem,
-        sha256=foreign_network.digest(path),
-        images=foreign_network.images_digest(sample),
+        sha256=audited_network.digest(path),
+        images=audited_network.images_digest(sample),
         batch=batch or min(max(len(sample) // 8, 8), 50),
         weights=str(path),
     )
@@ -113,7 +113,7 @@ def _file(weights: str) -> Path | None:
 def _check_split(path: Path, dataset: str) -> None:
     """Raise a UserError for a run of another seed than the test images of the audit, 0, on a dataset that it splits."""
     from classwise import images
-    from classwise.runs.compute.foreign_network import images_digest  # torch
+    from classwise.runs.compute.audited_network import images_digest  # torch
 
     history, spec = (path.parent / name for name in ("history.nc", "spec.json"))
     if not (history.is_file() and spec.is_file()) or ":" in dataset:  # all images of a folder are audited
@@ -132,7 +132,7 @@ def _absolute(dataset: str, *, skip_bad: bool) -> str:
 
     datasets.check(dataset)
     kind = dataset.partition("?")[0].partition(":")[0]
-    if kind not in datasets.with_options():
+    if kind not in datasets.datasets_with_options():
         if skip_bad:
             raise UserError(f"--skip-bad is for your images, folder:PATH; {dataset} has no unreadable files")
         return dataset
@@ -154,7 +154,7 @@ def _of_defence(name: str, model: str, dataset: str) -> Path:
     return path
 
 
-def carry_out(audit: Audit, console: Console | None = None) -> int:
+def run_audit(audit: Audit, console: Console | None = None) -> int:
     """Compute everything that the report of an audit shows, and return the number of evaluations that were missing."""
     from classwise.runs.audit_evaluation import ensure_keys  # torch
 
@@ -162,21 +162,21 @@ def carry_out(audit: Audit, console: Console | None = None) -> int:
     return ensure_keys([*keys, Key(audit, FEATURES, audit.evaluation_of()), Key(audit, EXAMPLES, audit.cheap)], console, _SHORTER)
 
 
-def audited(audit: Audit) -> xr.Dataset:
+def audit_outcomes(audit: Audit) -> xr.Dataset:
     """Return the outcomes of an audit along attack, under each attack and in the worst case (`stats.masking.audited`)."""
     outcomes, curve = (load.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
     same = {name: getattr(audit, name) for name in ("images", "attack", "eps", "norm")}
-    return masking.audited(outcomes, curve, audit.eps).assign_attrs(same)
+    return masking.worst_case_outcomes(outcomes, curve, audit.eps).assign_attrs(same)
 
 
-def counterpart(first: Audit, weights: str, **options: Any) -> Audit:
+def audit_against(first: Audit, weights: str, **options: Any) -> Audit:
     """Return the audit of other weights with the same options; a UserError if they are the same weights or do not fit."""
-    from classwise.runs.compute import foreign_network  # torch
+    from classwise.runs.compute import audited_network  # torch
 
     other = audit(weights, **options)
     if other.sha256 == first.sha256:
         raise UserError(f"--against {weights} holds the same weights as --weights; name others")
-    foreign_network.network(other)
+    audited_network.network(other)
     return other
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from classwise.core import results
 from classwise.core.errors import unknown
-from classwise.core.markup import counted
+from classwise.core.markup import plural
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers import registry
 from classwise.papers.registry import scale_of
@@ -29,7 +29,7 @@ def provenance_attributes(rows: Sequence[Row]) -> dict[str, str]:
     names = ("schema", "version", "commit", "torch", "device", "threads")
     attrs = {name: ", ".join(sorted({str(data.attrs[name]) for _, data in rows})) for name in names}
     created = sorted(str(data.attrs["created"]) for _, data in rows)
-    attrs["concerns"] = json.dumps(collected_warnings(rows))
+    attrs["warnings"] = json.dumps(collected_warnings(rows))
     recorded = sum(bool(data.attrs.get("recorded")) for _, data in rows)
     attrs["recorded"] = "" if not recorded else "all" if recorded == len(rows) else f"{recorded} of {len(rows)}"
     return attrs | {"created": created[0] if created[0] == created[-1] else f"{created[0]} to {created[-1]}"}
@@ -79,10 +79,10 @@ def summary(request: Request, data: xr.Dataset) -> str:
 def _level(scale: str) -> str:
     """Return how far PGD-AT at a scale is from Table 1 of Tian et al. 2021, "" where it is not recorded."""
     spec, evaluation = registry.training(scale, "pgd-at", 0), Evaluation(attack="pgd-20")
-    outcomes = store.Key(spec, store.OUTCOMES, evaluation).read() if SCALES[scale].only_read else None
+    outcomes = store.Key(spec, store.OUTCOMES, evaluation).read() if SCALES[scale].recorded_only else None
     if outcomes is None:
         return ""
-    level = 100 * float((outcomes.answer == outcomes.truth).mean())
+    level = 100 * float((outcomes.prediction == outcomes.truth).mean())
     theirs = float(registry.tables_of("tian2021").load(1).overall.sel(defence="pgd-at", attack="pgd-20"))
     return f"; pgd-at under pgd-20: {level:.1f} % of all images, {theirs - level:.1f} points below Table 1 of Tian et al. 2021"
 
@@ -90,7 +90,7 @@ def _level(scale: str) -> str:
 def _trained(specs: Sequence[Spec]) -> str:
     """Return the number of runs, their datasets, epochs and radii: "2 runs on digits, 16 epochs, eps 0.2"."""
     on, radii = (_joined(str(getattr(spec, name)) for spec in specs) for name in ("dataset", "eps"))
-    return f"{counted(len(specs), 'run')} on {on}, {_lengths(specs)}, eps {radii}"
+    return f"{plural(len(specs), 'run')} on {on}, {_lengths(specs)}, eps {radii}"
 
 
 def _lengths(specs: Sequence[Spec]) -> str:
@@ -135,7 +135,7 @@ def recording(request: Request) -> str:
     "" if none is stored.
     """
     histories = [history for spec in dict(request.pairs) if (history := store.Key(spec).read()) is not None]
-    return f"Recorded: {counted(len(histories), 'run')} ({_origin(histories)}), without the evaluations." if histories else ""
+    return f"Recorded: {plural(len(histories), 'run')} ({_origin(histories)}), without the evaluations." if histories else ""
 
 
 def _origin(histories: Sequence[xr.Dataset]) -> str:
@@ -163,7 +163,7 @@ def _evaluated(request: Request) -> str:
     weights = f"weights of {len(checkpoints)} checkpoints" if len(checkpoints) > _MOST_CHECKPOINTS else ""
     for spec in request.specs:
         for evaluation in request.evaluations_of(spec):
-            resolved, path = evaluation.resolved_for(spec), store.Key(spec, store.OUTCOMES, evaluation).path
+            resolved, path = evaluation.resolve_for(spec), store.Key(spec, store.OUTCOMES, evaluation).path
             key = (_attack(evaluation, weights), str(resolved.eps), resolved.split)
             runs[key].add(spec.id)
             if path is not None:
@@ -195,9 +195,9 @@ def _attack(evaluation: Evaluation, weights: str = "") -> str:
 
 def sanity_summary(data: xr.Dataset) -> str:
     """Return the sanity warnings of a combined Dataset, and from which share of the images on a check is one."""
-    if "concerns" not in data.attrs:
+    if "warnings" not in data.attrs:
         return "No sanity checks were made."
-    warnings = json.loads(data.attrs["concerns"])
+    warnings = json.loads(data.attrs["warnings"])
     if not warnings:
         return f"All sanity checks passed. {sanity.RULE}"
     listed = "; ".join(f"{sentence} ({', '.join(names)})" for sentence, names in warnings.items())
@@ -222,7 +222,11 @@ def recorded_runs(section: str) -> str:
         keys = defaultdict[Spec, list[store.Key]](list)
         for spec, evaluations in registry.request(section, scale).pairs:
             keys[spec] += store.outcomes_of([(spec, evaluations)])
-        files = [store.recorded(spec) / some[0].name for spec, some in keys.items() if store.complete(store.recorded(spec), some)]
+        files = [
+            store.recorded_folder(spec) / some[0].name
+            for spec, some in keys.items()
+            if store.complete(store.recorded_folder(spec), some)
+        ]
         if files:
             origin = _origin([results.load(file, store.HISTORY) for file in files])
             lines.append(f"Recorded at scale {scale}: {len(files)} of {len(keys)} runs ({origin})")

@@ -61,7 +61,7 @@ def ensure_results(keys: Iterable[Key], workers: int | None = None) -> None:
 def _only_read(subject: Subject) -> str | None:
     """Return the scale of a subject if that is only read."""
     scale = registry.scale_of(subject) if isinstance(subject, Spec) else None
-    return scale if scale is not None and scales.SCALES[scale].only_read else None
+    return scale if scale is not None and scales.SCALES[scale].recorded_only else None
 
 
 def not_recorded(subject: Subject, keys: Sequence[Key]) -> NotRecorded:

@@ -19,9 +19,9 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import Bootstrap, canonical_names
 from classwise.papers.sections import Request
 from classwise.runs import store
-from classwise.runs.load import outcomes, with_features
+from classwise.runs.load import add_features, outcomes
 from classwise.runs.pages import claim_inputs, stored_parts
-from classwise.runs.recorded import recorded_part
+from classwise.runs.recorded import keep_stored
 
 # The scale whose missing runs are computed; at all others claims are judged on what is stored.
 _HERE = "quick"
@@ -50,7 +50,7 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
     return result
 
 
-def judged(section: str, request: Request) -> list[Verdict]:
+def judge_section(section: str, request: Request) -> list[Verdict]:
     """Return the verdicts on the claims of a section, from the runs of a request; `registry.judge` describes them.
 
     Those on the runs as their scale trains them are kept, so that pages, the ledger and the reports show the same. NotRecorded is
@@ -58,7 +58,7 @@ def judged(section: str, request: Request) -> list[Verdict]:
     """
     plain = request == _stored(section, request.scale)
     verdicts = _judged(section, request.scale) if plain else _computed(section, request.scale, request)
-    if scales.SCALES[request.scale].only_read and all(verdict.verdict == "not tested" for verdict in verdicts):
+    if scales.SCALES[request.scale].recorded_only and all(verdict.verdict == "not tested" for verdict in verdicts):
         if all(verdict.unreachable for verdict in verdicts):
             raise NotAtScale(f"no run of scale {request.scale!r} could test the claims of {section}")
         raise NotRecorded(f"the runs that the claims of {section} need are not recorded")
@@ -68,7 +68,7 @@ def judged(section: str, request: Request) -> list[Verdict]:
 def _stored(section: str, scale: str) -> Request:
     """Return what is stored of a section; at scale "quick" all of it, because what is missing is computed."""
     request = registry.request(section, scale)
-    return request if scale == _HERE else recorded_part(request)
+    return request if scale == _HERE else keep_stored(request)
 
 
 def _judged(section: str, scale: str) -> list[Verdict]:
@@ -125,7 +125,7 @@ def _code() -> str:
 def _base(scale: str) -> Request:
     """Return what shows how trainings of a scale differ, as stored; at scale "quick" all of it."""
     request = registry.base(scale)
-    return request if scale == _HERE else recorded_part(request)
+    return request if scale == _HERE else keep_stored(request)
 
 
 @lru_cache(maxsize=2)
@@ -136,7 +136,7 @@ def _trainings(scale: str, states: str) -> dict[str, xr.Dataset]:
         return {}
     data = outcomes(request)
     with suppress(NotRecorded):
-        data = with_features(request, data)
+        data = add_features(request, data)
     return {request.specs[0].dataset: canonical_names(data)}
 
 

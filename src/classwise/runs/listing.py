@@ -48,7 +48,7 @@ def rows(warn: Callable[[str], None]) -> list[Row]:
     `warn` is called with a line about each run that cannot be read.
     """
     stored = []
-    for folder in store.stored():
+    for folder in store.stored_runs():
         path = folder / "history.nc"
         try:
             attrs = results.header(path, store.HISTORY)
@@ -202,7 +202,7 @@ def folder_of(run_id: str) -> Path:
     if not run_id.strip():
         raise UserError("the id is empty; `classwise list` prints the ids of all runs")
     folders: dict[str, Path] = {}
-    for folder in store.stored():  # those that were computed here first, as results are read
+    for folder in store.stored_runs():  # those that were computed here first, as results are read
         folders.setdefault(folder.name.rpartition("-")[2], folder)
     if not folders:
         raise UserError(f"there are no runs yet in {data_folder()}; `classwise run` computes them")

@@ -17,7 +17,7 @@ from classwise.runs import artifacts, describe, ensure, store
 from classwise.runs.ensure import Pair
 from classwise.runs.store import Key
 from classwise.stats.combine import combine_rows
-from classwise.stats.features import SUMS, by_block, with_blocks
+from classwise.stats.features import SUMS, add_blocks, select_sums
 
 # Names of the Datasets, which no field or option can have as a dimension; `label` is that of the counts made of outcomes.
 _IN_HISTORY = schema_names(store.HISTORY)
@@ -133,13 +133,13 @@ def features(
         return artifacts.features(subjects, evaluations)
     if isinstance(subjects, Request):
         alone = replace(subjects, parts={})
-        return by_block(with_features(alone, outcomes(alone)))
+        return select_sums(add_features(alone, outcomes(alone)))
     some = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations or [Evaluation(attack="clean")])
     pairs: list[Pair] = [(subject, some) for subject in subjects]
-    return by_block(_with_features(pairs, pairs, outcomes(subjects, some)))
+    return select_sums(_with_features(pairs, pairs, outcomes(subjects, some)))
 
 
-def with_features(request: Request, data: xr.Dataset) -> xr.Dataset:
+def add_features(request: Request, data: xr.Dataset) -> xr.Dataset:
     """Return the outcomes of a request with the sums of the features that it needs, as `stats.features.with_blocks` adds them."""
     return _with_features(request.pairs, request.feature_pairs, data)
 
@@ -154,4 +154,4 @@ def _with_features(pairs: Sequence[Pair], wanted: Sequence[Pair], data: xr.Datas
             missing.append(error)
     if not rows:
         raise missing[0] if missing else NotRecorded("no features are requested")
-    return with_blocks(data, combine_rows(rows).rename(predicted="label"))
+    return add_blocks(data, combine_rows(rows).rename(predicted="label"))

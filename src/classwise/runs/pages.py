@@ -12,20 +12,20 @@ from classwise.papers import registry, scales
 from classwise.papers.sections import Part, Request, Section
 from classwise.runs.artifacts import scenes
 from classwise.runs.describe import recorded_runs, summary
-from classwise.runs.load import history, outcomes, with_features
-from classwise.runs.recorded import available, recorded_part
+from classwise.runs.load import add_features, history, outcomes
+from classwise.runs.recorded import keep_recorded, keep_stored
 from classwise.stats import aggregate
-from classwise.stats.features import with_pixels
+from classwise.stats.features import add_pixels
 
 
-def page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping[str, xr.Dataset]]:
+def load_page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping[str, xr.Dataset]]:
     """Return the request of a page as it can be shown, and its outcomes by the name that claims give as `data`.
 
     Those of the section itself are "", arranged where the section says so. Naming outcomes that need runs which are not recorded
     is NotRecorded. chosen: what the reader chooses, as of `registry.request`.
     """
     full = registry.request(section, scale, **chosen)
-    request = available(full)
+    request = keep_recorded(full)
     inputs = claim_inputs(section, request)
     if isinstance(inputs, xr.Dataset):
         return request, Inputs({"": inputs})
@@ -87,9 +87,9 @@ def _measured(section: Part, request: Request) -> xr.Dataset:
     data = outcomes(request)
     if section.features:
         with suppress(NotRecorded):
-            data = with_features(request, data)
+            data = add_features(request, data)
     # Recorded results are read where no images are.
-    known = ADDED if not scales.SCALES[request.scale].only_read else {"late_settings": late_settings}
+    known = ADDED if not scales.SCALES[request.scale].recorded_only else {"late_settings": late_settings}
     for name in section.adds:
         data = known[name](request, data) if name in known else data
     return data
@@ -97,13 +97,13 @@ def _measured(section: Part, request: Request) -> xr.Dataset:
 
 def whiteness(request: Request, data: xr.Dataset) -> xr.Dataset:
     """Return outcomes with how white each image is around its object (`white`)."""
-    around = [scenes(spec, request.evaluations[0].resolved_for(spec), behind=True).whiteness for spec in request.specs]
+    around = [scenes(spec, request.evaluations[0].resolve_for(spec), behind=True).whiteness for spec in request.specs]
     return data.assign(white=xr.concat(around, "image").drop_duplicates("image").reindex(image=data.image))
 
 
 def pixels(request: Request, data: xr.Dataset) -> xr.Dataset:
     """Return outcomes with sums of the pixels next to those of the features, where these are recorded."""
-    return with_pixels(data, scenes(request.specs, request.evaluations[0])) if "total" in data else data
+    return add_pixels(data, scenes(request.specs, request.evaluations[0])) if "total" in data else data
 
 
 def late_settings(request: Request, data: xr.Dataset) -> xr.Dataset:
@@ -121,7 +121,7 @@ ADDED: Mapping[str, Callable[[Request, xr.Dataset], xr.Dataset]] = {
 
 def shown_scales(section: str, scale: str) -> list[str]:
     """Return the scales at which a page may show a section: those only read of which any run is stored, then its own."""
-    return [*(other for other in scales.also_read(scale) if recorded_part(registry.request(section, other)).specs), scale]
+    return [*(other for other in scales.recorded_scales(scale) if keep_stored(registry.request(section, other)).specs), scale]
 
 
 def other_datasets(request: Request) -> dict[str, xr.Dataset]:

@@ -27,14 +27,14 @@ class _Parts(dict[str, Request]):
         raise NotRecorded(f"the part {name!r} of this section is not recorded; there are: {', '.join(self) or 'none'}")
 
 
-def available(request: Request) -> Request:
+def keep_recorded(request: Request) -> Request:
     """Return a request, or at a scale that is only read what is recorded of it; NotRecorded if none of its own runs is.
 
     Its evaluations are those that all kept runs have; one that only some have is an extra evaluation of their defences.
     """
-    if not SCALES[request.scale].only_read:
+    if not SCALES[request.scale].recorded_only:
         return request
-    result = recorded_part(request)
+    result = keep_stored(request)
     if not result.specs:
         raise NotRecorded(f"no run of this section is recorded at scale {request.scale!r}; {how_to_record(request.scale)}")
     return result
@@ -52,7 +52,7 @@ def select(outcomes: xr.Dataset, **members: Sequence[str]) -> xr.Dataset:
 
 def check_recorded(results: object, what: str, scale: str) -> None:
     """Raise NotRecorded if `results` is false or empty at a scale that is only read; what: these results in words."""
-    if not results and SCALES[scale].only_read:
+    if not results and SCALES[scale].recorded_only:
         raise NotRecorded(f"results of {what} are not recorded")
 
 
@@ -61,7 +61,7 @@ def how_to_record(scale: str) -> str:
     return f"`classwise record --scale {scale}` computes what is missing"
 
 
-def recorded_part(request: Request) -> Request:
+def keep_stored(request: Request) -> Request:
     """Return what is stored of a request, computed here or recorded.
 
     A run counts once it has the evaluations that all pages show, clean and by PGD; in a section that does not request both, all
@@ -81,7 +81,7 @@ def recorded_part(request: Request) -> Request:
         further = [one for one in request.evaluations_of(of_defence[0]) if one not in common]
         extra[defence] = tuple(one for one in further if any(one in stored[spec] for spec in of_defence))
         absent |= {(spec, one) for spec in of_defence for one in extra[defence] if one not in stored[spec]}
-    parts = {name: recorded_part(part) for name, part in request.parts.items()}
+    parts = {name: keep_stored(part) for name, part in request.parts.items()}
     kept = _Parts({name: part for name, part in parts.items() if part.specs})
     lacking = [spec for spec in request.specs if len(stored.get(spec, ())) < len(set(request.evaluations_of(spec)))]
     lacking += [spec for spec in request.specs if spec not in specs]
@@ -103,7 +103,7 @@ def convergence_file(scale: str) -> Path:
     return data_folder() / "recorded" / "convergence" / f"{scale}.nc"
 
 
-def converged(scale: str) -> xr.Dataset:
+def doubled_epochs(scale: str) -> xr.Dataset:
     """Return what twice the epochs change in the recorded trainings of a scale, as `stats.convergence.comparison`.
 
     A UserError is raised if nothing is recorded.

@@ -110,19 +110,19 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).drop_duplicates(ignore_index=True)
 
 
-def published(paper: str) -> pd.DataFrame:
+def published_settings(paper: str) -> pd.DataFrame:
     """Return the settings that a paper prints: setup, dataset, field, value."""
     return tables_of(paper).settings()
 
 
-def compared_with_paper(
+def comparison_with_paper(
     paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]], setup: str | None = None
 ) -> pd.DataFrame:
     """Return a row for each setting that a paper prints for a dataset, next to those of runs and their evaluations.
 
     setup: as the paper names it; None for the first one that it prints.
     """
-    printed = published(paper)
+    printed = published_settings(paper)
     of_setup = printed[printed["setup"] == (printed["setup"].iloc[0] if setup is None else setup)]
     values_of_paper = of_setup[of_setup["dataset"] == dataset].set_index("field")["value"]
     columns = {"the paper": values_of_paper}

@@ -51,7 +51,7 @@ class Key:
 
     def __post_init__(self) -> None:
         if self.evaluation is not None:
-            resolved = self.evaluation.resolved_for(self.subject)
+            resolved = self.evaluation.resolve_for(self.subject)
             object.__setattr__(self, "evaluation", replace(resolved, per_class=self.few) if self.kind in FEW else resolved)
 
     @property
@@ -143,7 +143,7 @@ def run_folder(subject: Subject) -> Path:
     return data_folder() / subject.folder
 
 
-def recorded(spec: Spec) -> Path:
+def recorded_folder(spec: Spec) -> Path:
     """Return the folder of results of a run that were computed elsewhere."""
     return data_folder() / spec.recorded_folder
 
@@ -193,7 +193,7 @@ def set_aside(path: Path) -> None:
     path.replace(path.with_suffix(".damaged"))
 
 
-def intact(key: Key, tell: Callable[[str], None], *, repair: bool) -> bool:
+def is_intact(key: Key, tell: Callable[[str], None], *, repair: bool) -> bool:
     """Return whether a result is stored and undamaged; its files are read in full.
 
     `tell` is called with a sentence about a damaged file; `repair` also renames it, so that it is computed again. One that was
@@ -221,7 +221,7 @@ def weights(spec: Spec, checkpoint: str = "last") -> Path | None:
     return next((path for path in paths if path.exists()), None)
 
 
-def verified(path: Path) -> bytes:
+def read_verified(path: Path) -> bytes:
     """Return the content of a file of weights; Damaged if it is recorded and its checksum is not the one that was imported."""
     content, sums, run = path.read_bytes(), path.parent / CHECKSUMS, path.parent.name
     if not sums.exists() and (data_folder() / "recorded") not in path.parents:
@@ -242,14 +242,14 @@ def lacks_weights(spec: Spec) -> bool:
 
 def refusal(spec: Spec) -> str:
     """Return why a run was refused after its training, "" if it was not."""
-    path = recorded(spec) / REFUSED
+    path = recorded_folder(spec) / REFUSED
     return str(json.loads(path.read_text())["reason"]) if path.exists() else ""
 
 
 def refuse(spec: Spec, reason: str, device: str, threads: int) -> None:
     """Store why a run is refused, in data/recorded/."""
     content = {"reason": reason, **provenance(spec, device, threads)}
-    write(recorded(spec) / REFUSED, f"{json.dumps(content, indent=1)}\n".encode())
+    write(recorded_folder(spec) / REFUSED, f"{json.dumps(content, indent=1)}\n".encode())
 
 
 def warm_start(spec: Spec) -> Path:
@@ -299,7 +299,7 @@ def provenance(
     return attrs | ({"evaluation": evaluation.json()} if evaluation is not None else {})
 
 
-def stored() -> Iterator[Path]:
+def stored_runs() -> Iterator[Path]:
     """Yield the folders of all finished runs, computed here and recorded."""
     for kind in ("runs", "recorded"):
         for history in sorted((data_folder() / kind).glob("*/*/*/history.nc")):

@@ -10,7 +10,7 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.stats.metrics import accuracy, images
 
-_REDUCED = {"truth": -1, "answer": -1, "flipped": False}
+_REDUCED = {"truth": -1, "prediction": -1, "misclassified": False}
 
 
 def counts(outcomes: xr.Dataset) -> xr.DataArray:
@@ -22,7 +22,7 @@ def counts(outcomes: xr.Dataset) -> xr.DataArray:
     present = outcomes.truth >= 0
     label = numbers.rename(predicted="label")
     rows: xr.DataArray = ((outcomes.truth == label) & present).astype("i4")
-    count: xr.DataArray = rows.dot((outcomes.answer == numbers).astype("i4"), dim="image")
+    count: xr.DataArray = rows.dot((outcomes.prediction == numbers).astype("i4"), dim="image")
     evaluated = count.sum(["label", "predicted"])
     evaluated = evaluated.max("seed") if "seed" in evaluated.dims else evaluated
     alike = not evaluated.size or bool(((evaluated == 0) | (evaluated == evaluated.max())).all())
@@ -36,14 +36,14 @@ def worst_case(outcomes: xr.Dataset, over: str = "attack") -> xr.Dataset:
     attacks was not evaluated on are left out (truth -1).
     """
     present = (outcomes.truth >= 0).all(over)
-    first = outcomes.flipped.argmax(over)
+    first = outcomes.misclassified.argmax(over)
     worst = outcomes[list(_REDUCED)].isel({over: first}).drop_vars(over)
     for name, value in _REDUCED.items():
         worst[name] = worst[name].where(present, value)
     return worst.assign_coords(predicted=outcomes.predicted)
 
 
-def with_worst_case(outcomes: xr.Dataset, name: str, over: str = "attack") -> xr.Dataset:
+def add_worst_case(outcomes: xr.Dataset, name: str, over: str = "attack") -> xr.Dataset:
     """Return the outcomes with their worst case as one more attack of that name."""
     worst = worst_case(outcomes, over).expand_dims({over: [name]})
     return xr.concat([outcomes[list(_REDUCED)], worst], over).assign_coords(predicted=outcomes.predicted)
@@ -65,7 +65,7 @@ def strongest(outcomes: xr.Dataset, over: str) -> xr.Dataset:
     the images that all of them were evaluated on. The attacker selects on these very images, so report all settings as well.
     """
     present = (outcomes.truth >= 0).all(over)
-    return outcomes.isel({over: (outcomes.flipped & present).sum("image").argmax(over)})
+    return outcomes.isel({over: (outcomes.misclassified & present).sum("image").argmax(over)})
 
 
 def black_box_only(outcomes: xr.Dataset, black: str, white: str) -> xr.DataArray:
@@ -74,8 +74,8 @@ def black_box_only(outcomes: xr.Dataset, black: str, white: str) -> xr.DataArray
     Only images that both were evaluated on count. More than a few indicate gradient masking (Athalye et al. 2018).
     """
     both = (outcomes.truth.sel(attack=[black, white]) >= 0).all("attack")
-    flipped = [outcomes.flipped.sel(attack=name, drop=True) for name in (black, white)]
-    share: xr.DataArray = 100 * (flipped[0] & ~flipped[1] & both).sum("image") / both.sum("image")
+    misclassified = [outcomes.misclassified.sel(attack=name, drop=True) for name in (black, white)]
+    share: xr.DataArray = 100 * (misclassified[0] & ~misclassified[1] & both).sum("image") / both.sum("image")
     return share.rename("black_box_only")
 
 
@@ -108,7 +108,7 @@ def common_images(outcomes: xr.Dataset, *along: str, same_seeds: bool = True) ->
     return outcomes.assign(truth=outcomes.truth.where(shared, -1))
 
 
-def halved(outcomes: xr.Dataset) -> xr.Dataset:
+def split_halves(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes along a new first dimension `half`, "first" and "second", each with every other image of each class.
 
     An image is in the same half for all runs and attacks, so what two networks have in common in opposite halves is no oddity

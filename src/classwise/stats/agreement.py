@@ -3,7 +3,7 @@
 The profile of a network is its accuracy of each class, in percent. All networks are evaluated on the same images, and an odd
 image is odd for all of them: profiles of the same images correlate even where the classes do not differ. So the profile of one
 network is that of one half of the images, and that of the other network of the other half. Few images lower a correlation;
-`corrected` divides by the reliability of the two profiles (Spearman 1904).
+`corrected_agreement` divides by the reliability of the two profiles (Spearman 1904).
 """
 
 import operator
@@ -28,13 +28,13 @@ _HALVES = ("first", "second")
 def profiles(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
     """Return the accuracy of each class in each half of the images, in percent: dimensions `along`, half and label.
 
-    outcomes: of one attack and defence, along `along`, image and possibly seed, which is pooled, and half (`aggregate.halved`).
-    Only `aggregate.common_images` count. NaN for a class without images.
+    outcomes: of one attack and defence, along `along`, image and possibly seed, which is pooled, and half
+    (`aggregate.split_halves`). Only `aggregate.common_images` count. NaN for a class without images.
     """
     return _profiles(outcomes, along, lambda columns, fold: columns.sum(0))
 
 
-def of_sums(sums: xr.Dataset, along: str = "defence") -> xr.DataArray:
+def sum_profiles(sums: xr.Dataset, along: str = "defence") -> xr.DataArray:
     """Return profiles of sums over the images of each half (`bootstrap.sums`), of the first attack and defence.
 
     along: of these two the one that they are along.
@@ -77,18 +77,20 @@ def _profiles(
         outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]), along, same_seeds=False
     )
     present = outcomes.truth >= 0
-    counted = [some.sum("seed").transpose("image", along) for some in (present & (outcomes.answer == outcomes.truth), present)]
+    counted = [
+        some.sum("seed").transpose("image", along) for some in (present & (outcomes.prediction == outcomes.truth), present)
+    ]
     columns = np.concatenate(counted, axis=1).astype(np.float32)
     # The seeds whose fold has the image: images of different folds are not exchangeable.
     fold = np.unique(present.any(along).transpose("image", "seed"), axis=0, return_inverse=True)[1].reshape(-1)
     truth = outcomes.truth.max([along, "seed"]).values
-    second = (aggregate.halved(outcomes).truth.sel(half="second") >= 0).any([along, "seed"]).values
+    second = (aggregate.split_halves(outcomes).truth.sel(half="second") >= 0).any([along, "seed"]).values
     members = [[(truth == label) & (second == half) for label in range(outcomes.sizes["predicted"])] for half in (0, 1)]
     cells = np.array([[sums(columns[some], fold[some]) for some in of_half] for of_half in members])
     right, total = np.split(np.moveaxis(cells, (0, 1), (-2, -1)), 2, axis=-3)
     values = np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
-    of_classes = {name: some for name, some in outcomes.coords.items() if some.dims == ("predicted",)}
-    labels = {"label" if name == "predicted" else name: ("label", some.values) for name, some in of_classes.items()}
+    along_classes = {name: some for name, some in outcomes.coords.items() if some.dims == ("predicted",)}
+    labels = {"label" if name == "predicted" else name: ("label", some.values) for name, some in along_classes.items()}
     coords = {along: outcomes[along].values, "half": list(_HALVES), **labels}
     return xr.DataArray(values, coords, (*first, along, "half", "label"), name="profile")
 
@@ -138,7 +140,7 @@ def covariance(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
     return _both_ways(operator.mul, _off(profiles), along).mean("label", skipna=False).rename("covariance")
 
 
-def corrected(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
+def corrected_agreement(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
     """Return `cross_half` over the root of both reliabilities, at most 1 and at least -1: what many images would show.
 
     NaN where a reliability is below _LEAST: the classes of such a network hardly differ by more than chance.
@@ -149,12 +151,16 @@ def corrected(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
 
 
 def corrected_mean(profiles: xr.DataArray, base: str, others: Sequence[str], along: str = "setting") -> xr.DataArray:
-    """Return `corrected` of a base with several others, on average over them, so that all count alike.
+    """Return `corrected_agreement` of a base with several others, on average over them, so that all count alike.
 
     Where that of any is NaN, it is their mean covariance with the base over the root of the mean variances: each counts by the
     spread of its classes, and one without any spread does not decide.
     """
-    each = corrected(profiles.sel({along: [base, *others]}), along).sel(other=base, drop=True).isel({along: slice(1, None)})
+    each = (
+        corrected_agreement(profiles.sel({along: [base, *others]}), along)
+        .sel(other=base, drop=True)
+        .isel({along: slice(1, None)})
+    )
     shared = covariance(profiles, along).sel(other=base, drop=True).sel({along: list(others)}).mean(along)
     spread, sure = (
         [some.sel({along: base}, drop=True), some.sel({along: list(others)}).mean(along)]
@@ -194,7 +200,7 @@ class Sampled:
         return joined
 
 
-def sampled(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> Sampled:
+def sample_profiles(outcomes: xr.Dataset, along: str = "setting", draws: int = 1000, seed: int = 0) -> Sampled:
     """Return the profiles of outcomes with draws of them."""
     return Sampled(profiles(outcomes, along), drawn_profiles(outcomes, along, draws, seed))
 
@@ -203,14 +209,14 @@ def interval(
     outcomes: xr.Dataset, measure: Measure, along: str = "setting", level: float = 0.95, draws: int = 1000, seed: int = 0
 ) -> xr.DataArray:
     """Return `Sampled.bounds` of a single measure of outcomes."""
-    return sampled(outcomes, along, draws, seed).bounds(measure, level)
+    return sample_profiles(outcomes, along, draws, seed).bounds(measure, level)
 
 
 # The two values that a page shows of each agreement.
 MEASURED, CORRECTED = "as measured", "corrected for few images"
 
 
-def with_base(sampled: Sampled, base: str) -> xr.DataArray:
+def base_agreement(sampled: Sampled, base: str) -> xr.DataArray:
     """Return the agreement of each other setting with a base, along `measure` (MEASURED, CORRECTED), setting and bound.
 
     A corrected value is NaN where its interval is unbounded: a network whose classes hardly differ agrees with none. NotRecorded
@@ -218,7 +224,7 @@ def with_base(sampled: Sampled, base: str) -> xr.DataArray:
     """
     if sampled.value.sizes["setting"] < 2:
         raise NotRecorded(f"no setting that could be compared with {base} is recorded")
-    measures = {MEASURED: cross_half, CORRECTED: corrected}
+    measures = {MEASURED: cross_half, CORRECTED: corrected_agreement}
     bounds = [sampled.bounds(measure).sel(other=base, drop=True) for measure in measures.values()]
     joined = xr.concat(bounds, "measure", coords="minimal", compat="override").assign_coords(measure=list(measures))
     return joined.where((abs(joined) < np.inf).all("bound")).clip(-1, 1).drop_sel(setting=base).rename("agreement")

@@ -15,13 +15,13 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
-from classwise.stats.combine import along
-from classwise.stats.intervals import around, wilson_of
+from classwise.stats.combine import concat
+from classwise.stats.intervals import interval_bounds, wilson_of
 from classwise.stats.metrics import OF_RATES, Metric, accuracy, overall, reciprocity, symmetry, symmetry_of
-from classwise.stats.pooling import design_effect, pooled, seeds_share_images
+from classwise.stats.pooling import design_effect, pool, seeds_share_images
 
 _AT_ONCE = 20_000_000  # weights that are drawn at a time: 80 MB
-_CHANGED = ("truth", "answer", "flipped")
+_CHANGED = ("truth", "prediction", "misclassified")
 
 
 def resample(
@@ -83,7 +83,7 @@ def _redrawn(values: np.ndarray, pseudo: np.ndarray, rng: np.random.Generator) -
     return rng.multinomial(np.rint(total[..., 0]).astype(np.int64), chance)
 
 
-def evaluated(outcomes: xr.Dataset) -> xr.DataArray:
+def is_evaluated(outcomes: xr.Dataset) -> xr.DataArray:
     """Return which images any run of each seed was evaluated on: dimensions seed, image."""
     present = outcomes.truth >= 0
     by_any: xr.DataArray = present.any([dim for dim in present.dims if dim not in ("seed", "image")])
@@ -91,14 +91,14 @@ def evaluated(outcomes: xr.Dataset) -> xr.DataArray:
 
 
 def weights(outcomes: xr.Dataset, draws: int, seed: int = 0, *, redraw_seeds: bool = True) -> np.ndarray:
-    """Return how often each image of each seed is drawn, shape (n, draws) for the n true entries of `evaluated`, row by row.
+    """Return how often each image of each seed is drawn, shape (n, draws) for the n true entries of `is_evaluated`, row by row.
 
     Seeds are drawn with replacement, and so are the images of each class: within their seed if the seeds test on different images
     (folds), else once for all seeds (Owen 2007, the pigeonhole bootstrap). One seed fewer than present is drawn, each scaled up:
     drawing all would show only (seeds - 1) / seeds of the variance between them (Rao and Wu 1988). The spread is too wide if
     seeds hardly differ. Without `redraw_seeds` each draw has all seeds once: what varies is then due to images alone.
     """
-    present = evaluated(outcomes).values
+    present = is_evaluated(outcomes).values
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values.astype(np.int64)
     # A draw of a seed without any image would have none.
     drawn = _weights(present[present.any(1)].tobytes(), truth.tobytes(), draws, seed, redraw_seeds)
@@ -142,7 +142,7 @@ def sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], weight: np.nd
 
     count: of the images of `label` predicted as `predicted`. Missing images (truth -1) do not count.
     """
-    present, like = evaluated(outcomes).values, outcomes.truth.transpose(..., "seed", "image")
+    present, like = is_evaluated(outcomes).values, outcomes.truth.transpose(..., "seed", "image")
     settings, classes = like.dims[:-2], outcomes.sizes["predicted"]
 
     def flat(array: xr.DataArray) -> np.ndarray:
@@ -150,13 +150,13 @@ def sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], weight: np.nd
         return array.broadcast_like(like).transpose(*like.dims).values[..., present].reshape(-1, present.sum())
 
     truth = flat(outcomes.truth)
-    cells = np.where(truth >= 0, truth.astype(int) * classes + flat(outcomes.answer), -1)
+    cells = np.where(truth >= 0, truth.astype(int) * classes + flat(outcomes.prediction), -1)
     ones = np.ones((cells.shape[1], 1), dtype=np.float32) if weight is None else weight
     totals = {"count": _summed(cells, None, classes, ones)}
     totals |= {name: _summed(cells, flat(value), classes, ones) for name, value in values.items()}
     # Coordinates of classes stand along `label`, too.
-    of_classes = {str(name): ("label", some.values) for name, some in outcomes.coords.items() if some.dims == ("predicted",)}
-    coords = {dim: outcomes[dim] for dim in settings if dim in outcomes.coords} | of_classes
+    along_classes = {str(name): ("label", some.values) for name, some in outcomes.coords.items() if some.dims == ("predicted",)}
+    coords = {dim: outcomes[dim] for dim in settings if dim in outcomes.coords} | along_classes
     coords |= {"label": ("label", outcomes.predicted.values), "predicted": ("predicted", outcomes.predicted.values)}
     dims = ("draw", *settings, "label", "predicted")
     data = {name: (dims, array.reshape(-1, *like.shape[:-2], classes, classes)) for name, array in totals.items()}
@@ -181,7 +181,7 @@ def bootstrap_sums(
     outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], draws: int, seed: int = 0, *, redraw_seeds: bool = True
 ) -> Iterator[xr.Dataset]:
     """Yield the sums of resampled images (`weights`), some draws at a time."""
-    size = max(1, min(draws, _AT_ONCE // max(1, int(evaluated(outcomes).sum()))))
+    size = max(1, min(draws, _AT_ONCE // max(1, int(is_evaluated(outcomes).sum()))))
     for part, first in enumerate(range(0, draws, size)):
         weight = weights(outcomes, min(size, draws - first), seed + part, redraw_seeds=redraw_seeds)
         yield sums(outcomes, values, weight)
@@ -208,15 +208,15 @@ def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: boo
             changes.append((setting, off))
             places.append(int(rng.choice(members)))
     padded = outcomes.isel(image=[*range(count), *places]).assign_coords(image=np.arange(count + len(places)))
-    # Halves of the images (`aggregate.halved`) differ in truth alone.
+    # Halves of the images (`aggregate.split_halves`) differ in truth alone.
     padded_to = {name: padded[name].broadcast_like(padded.truth) for name in _CHANGED}
     padded = padded.assign({name: array.transpose(*rest, "seed", "image").copy() for name, array in padded_to.items()})
     wrong = rng.integers(1, max(classes, 2), size=len(places))
     for image, ((setting, off), random_off) in enumerate(zip(changes, wrong, strict=True), count):
         place = (*setting, slice(None), image)
         true = padded.truth.values[place]
-        padded.answer.values[place] = np.where(true < 0, -1, (true + (random_off if off < 0 else off)) % classes)
-        padded.flipped.values[place] = (true >= 0) & (off != 0)
+        padded.prediction.values[place] = np.where(true < 0, -1, (true + (random_off if off < 0 else off)) % classes)
+        padded.misclassified.values[place] = (true >= 0) & (off != 0)
     return padded.assign({name: padded[name].transpose(*outcomes.truth.dims) for name in _CHANGED})
 
 
@@ -269,7 +269,7 @@ def bootstrap(
     low = both.sel(bound="low", drop=True).min("of").fillna(bottom)
     high = both.sel(bound="high", drop=True).max("of").fillna(top)
     # The correction of the bias may leave the value outside the interval.
-    return around(low.clip(bottom, top), value, high.clip(bottom, top)).rename(value.name)
+    return interval_bounds(low.clip(bottom, top), value, high.clip(bottom, top)).rename(value.name)
 
 
 def _redrawn_measure(
@@ -286,7 +286,7 @@ def _redrawn_measure(
     if isinstance(data, xr.Dataset) and seeds_share_images(data):
         effect = design_effect(data)
         parts = (measure(part["count"] / effect) for part in bootstrap_sums(data, {}, draws, seed, redraw_seeds=redraw_seeds))
-        return pooled(data), xr.concat(list(parts), "draw")
+        return pool(data), xr.concat(list(parts), "draw")
     if isinstance(data, xr.Dataset):
         data, over = aggregate.counts(data), ["seed"] if "seed" in data.dims else []
     total = data.mean(list(over)) if shared_images else data.sum(list(over))
@@ -340,7 +340,7 @@ def _true_symmetry(total: xr.DataArray, drawn: xr.DataArray, seed: int) -> xr.Da
     return symmetry_of(truth, total)
 
 
-def paired(
+def paired_bounds(
     outcomes: xr.Dataset,
     measure: Callable[[Any], xr.DataArray],
     level: float = 0.95,
@@ -360,7 +360,7 @@ def paired(
     value = measured(sums(outcomes, values or {}))
     ends = _ends(drawn, level)
     low, high = (2 * value - ends.sel(bound=end, drop=True) for end in ("high", "low"))
-    return around(low.clip(*span), value, high.clip(*span))
+    return interval_bounds(low.clip(*span), value, high.clip(*span))
 
 
 def gains(
@@ -376,7 +376,7 @@ def differences(
 ) -> xr.DataArray:
     """Return low, value and high of a measure of one defence less that of another, along comparison (the keys) and `bound`.
 
-    Each pair is compared on the images and with the seeds that both have (`paired`).
+    Each pair is compared on the images and with the seeds that both have (`paired_bounds`).
     """
 
     def compared(pair: tuple[str, str]) -> xr.DataArray:
@@ -385,9 +385,9 @@ def differences(
             return values.sel(defence=pair[0], drop=True) - values.sel(defence=pair[1], drop=True)
 
         both = aggregate.common_images(outcomes.sel(defence=list(dict.fromkeys(pair))), "defence")
-        return paired(both, difference, level, draws, span=(-100, 100))
+        return paired_bounds(both, difference, level, draws, span=(-100, 100))
 
-    return along("comparison", pairs, compared)
+    return concat("comparison", pairs, compared)
 
 
 def worst_share(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.DataArray:

@@ -13,15 +13,15 @@ from classwise.core.spec import READOUTS
 
 _Name = TypeVar("_Name", bound=Hashable)
 _Labelled = TypeVar("_Labelled", xr.DataArray, xr.Dataset)
-_COMBINED = ("truth", "answer", "flipped", "logits", "total", "square", "images", "block_of")
+_COMBINED = ("truth", "prediction", "misclassified", "logits", "total", "square", "images", "block_of")
 
 
 def combine_rows(rows: Sequence[tuple[Mapping[str, Hashable], xr.Dataset]]) -> xr.Dataset:
     """Return Datasets along the dimensions that their keys name, coordinates in the order of first appearance.
 
-    All keys have the same names. Classes are the union of those of the Datasets; `truth` and `answer` are renumbered to match.
-    Missing images, and combinations of keys without a Dataset, have the values of `results.MISSING` (truth -1). Equal keys are
-    a UserError.
+    All keys have the same names. Classes are the union of those of the Datasets; `truth` and `prediction` are renumbered to
+    match. Missing images, and combinations of keys without a Dataset, have the values of `results.MISSING` (truth -1). Equal keys
+    are a UserError.
     """
     names = list(rows[0][0])
     keys = [tuple(key.values()) for key, _ in rows]
@@ -43,11 +43,11 @@ def combine_rows(rows: Sequence[tuple[Mapping[str, Hashable], xr.Dataset]]) -> x
 
 
 def _renumbered(data: xr.Dataset, classes: list[str]) -> xr.Dataset:
-    """Return a Dataset whose truth and answer are positions in `classes` rather than in its `predicted`; itself if they agree."""
+    """Return a Dataset whose truth and prediction are positions in `classes`, not in its `predicted`; itself if they agree."""
     if data.predicted.values.tolist() == classes:
         return data
     position = np.array([*(classes.index(str(name)) for name in data.predicted.values), -1], dtype=np.int16)
-    numbers = {name: data[name].copy(data=position[data[name].values]) for name in ("truth", "answer") if name in data}
+    numbers = {name: data[name].copy(data=position[data[name].values]) for name in ("truth", "prediction") if name in data}
     return data.assign(numbers).reindex(predicted=classes, fill_value=MISSING)
 
 
@@ -81,7 +81,7 @@ def inverse_name(value: object) -> str:
     return "1" if value in (None, "") else f"{float(str(value)):g}"
 
 
-def along(dim: str, parts: Mapping[_Name, Any], measure: Callable[[Any], xr.DataArray] | None = None) -> xr.DataArray:
+def concat(dim: str, parts: Mapping[_Name, Any], measure: Callable[[Any], xr.DataArray] | None = None) -> xr.DataArray:
     """Return arrays by name, or a measure of what has these names, as one array along a new dimension."""
     arrays = [measure(part) if measure else part for part in parts.values()]
     joined: xr.DataArray = xr.concat(arrays, dim, join="outer")

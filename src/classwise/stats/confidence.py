@@ -48,7 +48,7 @@ def class_variance(outcomes: xr.Dataset, level: float = 0.95) -> xr.DataArray:
     over = [dim for dim in ("seed", "image") if dim in in_class.dims]
     error = in_class.std(over, ddof=1) * np.sqrt(pooling.design_effect_of(spread, outcomes) / in_class.count(over))
     mean, reach = in_class.mean(over), stats.norm.ppf(0.5 + level / 2) * error
-    return intervals.around((mean - reach).clip(0), mean, mean + reach).rename("cvc")
+    return intervals.interval_bounds((mean - reach).clip(0), mean, mean + reach).rename("cvc")
 
 
 def logit_margin(outcomes: xr.Dataset) -> xr.DataArray:
@@ -81,21 +81,23 @@ def top_k(outcomes: xr.Dataset, count: int = 2) -> xr.Dataset:
     return xr.Dataset({"name": (dims, names), "confidence": (dims, np.take_along_axis(percent.values, order, -1))}, coords)
 
 
-def by_component(outcomes: xr.Dataset) -> xr.Dataset:
+def stack_components(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes along a new first dimension `component`, with the logit of that class for each image as `logit`.
 
     Sums over images, which bootstraps redraw, are of one number of each image: `mean_logits` takes those of `logit`.
     """
     logit = outcomes.logits.rename(predicted="component").transpose("component", ...)
-    copied = {name: outcomes[name].expand_dims(component=logit.component.values) for name in ("truth", "answer", "flipped")}
+    copied = {
+        name: outcomes[name].expand_dims(component=logit.component.values) for name in ("truth", "prediction", "misclassified")
+    }
     return outcomes.assign(copied).drop_vars("logits").assign(logit=logit)
 
 
 def mean_logits(sums: xr.Dataset, *, centred: bool = False) -> xr.DataArray:
     """Return the mean logits of the images of each class: dimensions component and label, and others; NaN without images.
 
-    sums: of images by `bootstrap.sums` of `by_component`, with `logit` among the values. centred: less the mean over the classes
-    of the images, an offset that all of them share and that raises every cosine.
+    sums: of images by `bootstrap.sums` of `stack_components`, with `logit` among the values. centred: less the mean over the
+    classes of the images, an offset that all of them share and that raises every cosine.
     """
     images = sums["count"].sum("predicted")
     means: xr.DataArray = sums["logit"].sum("predicted") / images.where(images > 0)

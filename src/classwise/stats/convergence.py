@@ -27,7 +27,7 @@ def comparison(data: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(bounds, attrs=data.attrs).assign(epochs=data.number.sel(epochs="once", drop=True))
 
 
-def unconverged(compared: xr.Dataset) -> list[str]:
+def unconverged_trainings(compared: xr.Dataset) -> list[str]:
     """Return the trainings of a comparison to which twice the epochs add more than `LARGEST_GAIN` points over all images."""
     gain = compared["gain"].sel(bound="value")
     return [str(name) for name in gain.training.values[gain.values > LARGEST_GAIN]]

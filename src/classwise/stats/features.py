@@ -12,7 +12,7 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.core.results import MISSING
-from classwise.stats.intervals import around
+from classwise.stats.intervals import interval_bounds
 
 # The sums of a block of images, of schema "features 2".
 SUMS = ("total", "square", "images")
@@ -37,7 +37,7 @@ def block_count(truth: np.ndarray) -> int:
     return max(1, min(20, smallest // 4))
 
 
-def with_blocks(outcomes: xr.Dataset, features: xr.Dataset) -> xr.Dataset:
+def add_blocks(outcomes: xr.Dataset, features: xr.Dataset) -> xr.Dataset:
     """Return outcomes with the sums of the features of some of their settings, and `block_of` (seed, image).
 
     outcomes, features: of the same runs, along the same dimensions; without the settings (attacks) that have no features, the
@@ -47,10 +47,10 @@ def with_blocks(outcomes: xr.Dataset, features: xr.Dataset) -> xr.Dataset:
     outcomes, sums = (some if "seed" in some.dims else some.expand_dims(seed=[0]) for some in both)
     sums = sums.reindex({dim: outcomes[dim] for dim in sums.images.dims if dim in outcomes.dims}, fill_value=MISSING)
     number = (sums.images > 0).sum("block").max([dim for dim in sums.images.dims if dim not in ("seed", "block")])
-    return outcomes.assign({**sums.data_vars, "block_of": dealt(outcomes, number.clip(min=1))})
+    return outcomes.assign({**sums.data_vars, "block_of": assign_blocks(outcomes, number.clip(min=1))})
 
 
-def dealt(outcomes: xr.Dataset, count: xr.DataArray | int) -> xr.DataArray:
+def assign_blocks(outcomes: xr.Dataset, count: xr.DataArray | int) -> xr.DataArray:
     """Return the block of each image of outcomes, along seed and image; -1 where no run was evaluated on it.
 
     count: the number of blocks, of each seed or of all.
@@ -64,11 +64,11 @@ def dealt(outcomes: xr.Dataset, count: xr.DataArray | int) -> xr.DataArray:
     return result
 
 
-def summed(values: xr.DataArray, truth: xr.DataArray, block_of: xr.DataArray, labels: np.ndarray, count: int) -> xr.Dataset:
+def block_sums(values: xr.DataArray, truth: xr.DataArray, block_of: xr.DataArray, labels: np.ndarray, count: int) -> xr.Dataset:
     """Return the sums (SUMS) of values of each class by block, as if these were features.
 
     values: along image and feature. truth: the class of each image, along image and other dimensions, below 0 of those that do
-    not count. block_of: as of `dealt`, of so many blocks. labels: the names of the classes.
+    not count. block_of: as of `assign_blocks`, of so many blocks. labels: the names of the classes.
     """
     rest = [str(dim) for dim in truth.dims if dim != "image"]
     truth, block_of, values = (
@@ -89,8 +89,8 @@ def summed(values: xr.DataArray, truth: xr.DataArray, block_of: xr.DataArray, la
 _SQUARES = 8
 
 
-def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of `with_blocks` with the sums of pixels in the same blocks, as if these were features.
+def add_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of `add_blocks` with the sums of pixels in the same blocks, as if these were features.
 
     images: the pixels (image, channel, row, column) of all their images. pixel_total (seed, block, label, feature) and
     pixel_square (seed, block, label) are added; images of 16 pixels and more along a side are first averaged over squares.
@@ -100,7 +100,7 @@ def with_pixels(outcomes: xr.Dataset, images: xr.Dataset) -> xr.Dataset:
     values = pixels.coarsen(side, boundary="trim").mean().stack(feature=("channel", "row", "column"), create_index=False)
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim not in ("seed", "image")])
     here = truth.where(outcomes.block_of >= 0, -1)
-    sums = summed(values, here, outcomes.block_of, outcomes.predicted.values, outcomes.sizes["block"])
+    sums = block_sums(values, here, outcomes.block_of, outcomes.predicted.values, outcomes.sizes["block"])
     added = sums[["total", "square"]].rename(total="pixel_total", square="pixel_square")
     # Networks and images differ in the number of features.
     return xr.merge([outcomes, added], join="outer", compat="override", combine_attrs="override", fill_value=MISSING)
@@ -116,8 +116,8 @@ def complete_seeds(outcomes: xr.Dataset) -> xr.Dataset:
     raise NotRecorded("no seed has the features of all runs")
 
 
-def by_block(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return the sums of features that outcomes hold (`with_blocks`), with count(..., block, label, predicted) of their images.
+def select_sums(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the sums of features that outcomes hold (`add_blocks`), with count(..., block, label, predicted) of their images.
 
     NotRecorded if they hold none. The attribute `shared_images` says whether the seeds were evaluated on the same images ("yes"
     or "").
@@ -126,11 +126,11 @@ def by_block(outcomes: xr.Dataset) -> xr.Dataset:
         raise NotRecorded("no features of these runs are recorded")
     rest = [dim for dim in outcomes.truth.dims if dim not in ("seed", "image")]
     block_of = outcomes.block_of.max([dim for dim in outcomes.block_of.dims if dim not in ("seed", "image")])
-    truth, answer = (outcomes[name].transpose(*rest, "seed", "image").values for name in ("truth", "answer"))
+    truth, prediction = (outcomes[name].transpose(*rest, "seed", "image").values for name in ("truth", "prediction"))
     present, classes, size = truth >= 0, outcomes.sizes["predicted"], outcomes.sizes["block"]
     block = np.broadcast_to(block_of.transpose("seed", "image").values, truth.shape)
     count = np.zeros((*truth.shape[:-1], size, classes, classes), dtype=int)
-    np.add.at(count, (*np.nonzero(present)[:-1], block[present], truth[present], answer[present]), 1)
+    np.add.at(count, (*np.nonzero(present)[:-1], block[present], truth[present], prediction[present]), 1)
     names = outcomes.predicted.values
     result = outcomes[list(SUMS)].reindex(label=names, fill_value=MISSING)
     # Networks may have further outcomes along dimensions in which the features do not differ.
@@ -184,7 +184,7 @@ def _squared_length(gram: xr.DataArray) -> xr.DataArray:
 _DRAWN: dict[tuple[str, int, int, bool], xr.Dataset] = {}
 
 
-def drawn(data: xr.Dataset, draws: int, seed: int = 0, *, redraw_seeds: bool = True) -> xr.Dataset:
+def resample(data: xr.Dataset, draws: int, seed: int = 0, *, redraw_seeds: bool = True) -> xr.Dataset:
     """Return the statistics of resampled blocks, along a new first dimension `draw`, without `mean`.
 
     Seeds are drawn with replacement, and so are the blocks of each class: within their seed where the seeds have different
@@ -258,19 +258,19 @@ def _block_weights(present: np.ndarray, chosen: np.ndarray, rng: np.random.Gener
 def interval(data: xr.Dataset, measure: Measure, level: float = 0.95, draws: int = 1000, seed: int = 0) -> xr.DataArray:
     """Return low, value and high of a measure of the statistics, along a new dimension `bound`.
 
-    The interval is the basic one of `drawn`, wide enough to contain the value; NaN where a class has a single block, or no draw a
-    value. data: as `runs.features` returns it.
+    The interval is the basic one of `resample`, wide enough to contain the value; NaN where a class has a single block, or no
+    draw a value. data: as `runs.features` returns it.
     """
-    value, redrawn = measure(statistics(data)), measure(drawn(data, draws, seed))
+    value, redrawn = measure(statistics(data)), measure(resample(data, draws, seed))
     # A measure may have no value in any draw: a correlation with what is constant.
     some = redrawn.notnull().any("draw")
     ends_of_draws = redrawn.where(some, 0).quantile([(1 - level) / 2, (1 + level) / 2], "draw")
     high, low = (2 * value - ends_of_draws.isel(quantile=place, drop=True) for place in (0, 1))
-    known = some & resampled(data)
-    return around(low.where(known), value, high.where(known))
+    known = some & can_resample(data)
+    return interval_bounds(low.where(known), value, high.where(known))
 
 
-def resampled(data: xr.Dataset) -> bool:
+def can_resample(data: xr.Dataset) -> bool:
     """Return whether each class has more than one block, so that resampling shows how its features vary."""
     number = (data.images > 0).sum("block")
     return bool((number.where(number > 0) != 1).all())

@@ -1,6 +1,6 @@
 """Wilson intervals of accuracies, and tables of them.
 
-With several seeds, `pooling.pooled` scales the counts to the number of independent images that they are worth.
+With several seeds, `pooling.pool` scales the counts to the number of independent images that they are worth.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def wilson(count: xr.DataArray, level: float = 0.95, *, together: bool = False) 
     return wilson_bounds(right, total, 1 - (1 - level) / (count.sizes["label"] if together else 1))
 
 
-def around(low: xr.DataArray, value: xr.DataArray, high: xr.DataArray) -> xr.DataArray:
+def interval_bounds(low: xr.DataArray, value: xr.DataArray, high: xr.DataArray) -> xr.DataArray:
     """Return an interval along a new dimension `bound` ("low", "value", "high"), as wide as its value needs."""
     ends = [xr.ufuncs.minimum(low, value), value, xr.ufuncs.maximum(high, value)]
     joined: xr.DataArray = xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"])
@@ -76,7 +76,7 @@ def matched_difference(gained: xr.DataArray, lost: xr.DataArray, total: xr.DataA
     value, number = (gained - lost) / total.where(total > 0), total + 2
     middle = (gained - lost) / number
     half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(((gained + lost + 1) / number - middle**2) / number)
-    return 100 * around((middle - half).clip(-1), value, (middle + half).clip(max=1))
+    return 100 * interval_bounds((middle - half).clip(-1), value, (middle + half).clip(max=1))
 
 
 def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:

@@ -33,11 +33,11 @@ RULE = (
 )
 # Attacks that are not merely too weak where a black-box attack breaks more.
 THOROUGH = {"strong", "autoattack"}
-_USED = ["truth", "answer", "flipped"]
+_USED = ["truth", "prediction", "misclassified"]
 
 
-def audited(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
-    """Return truth, answer and flipped along `attack`: "clean", each attack, CURVE up to the radius `eps`, and WORST.
+def worst_case_outcomes(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
+    """Return truth, prediction and misclassified along `attack`: "clean", each attack, CURVE up to the radius `eps`, and WORST.
 
     A clean mistake counts as broken under every attack, and an image that any attack broke is broken in the worst case, so that a
     verdict never improves from clean images to an attack to the worst case. The prediction is that under the first attack, in
@@ -50,11 +50,11 @@ def audited(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
     every = xr.concat([single.isel(network=0, drop=True), of_curve], "attack", join="exact")
     clean = every.sel(attack="clean", drop=True)
     every = every.sel(attack=["clean", *(name for name in every.attack.values if name != "clean")])
-    return aggregate.with_worst_case(every.where(~clean.flipped, clean).transpose("attack", ...), WORST)
+    return aggregate.add_worst_case(every.where(~clean.misclassified, clean).transpose("attack", ...), WORST)
 
 
 def curve_with_worst_case(curve: xr.Dataset, results: xr.Dataset, eps: str) -> xr.Dataset:
-    """Return a curve whose images at the radius `eps` are those of the worst case of `results`, which `audited` returned."""
+    """Return a curve whose images at the radius `eps` are those of the worst case of `results` (`worst_case_outcomes`)."""
     worst, here = results.sel(attack=WORST, drop=True), curve.eval_eps == eps
     given = {name: curve[name].where(~here, worst[name]).transpose(*curve[name].dims) for name in _USED}
     return curve.assign({name: values.astype(curve[name].dtype) for name, values in given.items()})
@@ -82,12 +82,15 @@ def _broken(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
 
     left: those of them that no attack with gradients broke.
     """
-    network, results = outcomes.isel(network=0, drop=True), audited(outcomes, curve, eps)
-    correct = ~network.flipped.sel(attack="clean", drop=True)
+    network, results = outcomes.isel(network=0, drop=True), worst_case_outcomes(outcomes, curve, eps)
+    correct = ~network.misclassified.sel(attack="clean", drop=True)
     single_step, black_box = (xr.zeros_like(correct) for _ in range(2))
-    gradients = results.flipped.sel(attack=CURVE, drop=True)
+    gradients = results.misclassified.sel(attack=CURVE, drop=True)
     for name in map(str, network.attack.values):
-        broken, without = network.flipped.sel(attack=name, drop=True), _without_gradients(network.sel(attack=name, drop=True))
+        broken, without = (
+            network.misclassified.sel(attack=name, drop=True),
+            _without_gradients(network.sel(attack=name, drop=True)),
+        )
         black_box = black_box | (broken & without)
         if name.startswith("fgsm"):
             single_step = single_step | broken
@@ -100,7 +103,7 @@ def _broken(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
 
 def _without_gradients(attack: xr.Dataset) -> xr.DataArray:
     """Return which images (image,) an attack without gradients broke, if any did: one that counts queries, or such a member."""
-    result = attack["queries"] >= 0 if "queries" in attack else xr.zeros_like(attack.flipped)
+    result = attack["queries"] >= 0 if "queries" in attack else xr.zeros_like(attack.misclassified)
     numbers = [MEMBERS.index(name) for name in BLACK_BOX_MEMBERS]
     return result | attack["member"].isin(numbers) if "member" in attack else result
 
@@ -159,9 +162,9 @@ def _missed_at_larger_radius(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) 
     Radii above `eps` count only for images that nothing broke at `eps`.
     """
     order = sorted(map(str, curve.eval_eps.values), key=Fraction)
-    flipped = curve.flipped.isel(network=0, attack=0, drop=True).sel(eval_eps=order).transpose("eval_eps", "image")
-    missed = flipped.copy(data=np.logical_or.accumulate(flipped.values)) & ~flipped
-    robust = ~audited(outcomes, curve, eps).flipped.sel(attack=WORST, drop=True)
+    misclassified = curve.misclassified.isel(network=0, attack=0, drop=True).sel(eval_eps=order).transpose("eval_eps", "image")
+    missed = misclassified.copy(data=np.logical_or.accumulate(misclassified.values)) & ~misclassified
+    robust = ~worst_case_outcomes(outcomes, curve, eps).misclassified.sel(attack=WORST, drop=True)
     up_to = missed.sel(eval_eps=[radius for radius in order if Fraction(radius) <= Fraction(eps)])
     result: xr.DataArray = up_to.any("eval_eps") | (missed.any("eval_eps") & robust)
     return result

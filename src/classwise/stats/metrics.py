@@ -82,7 +82,7 @@ def gini(count: xr.DataArray) -> xr.DataArray:
     return (50 * apart / mean.where(mean > 0)).rename("gini")
 
 
-def attracted(count: xr.DataArray) -> xr.DataArray:
+def share_of_mistakes(count: xr.DataArray) -> xr.DataArray:
     """Return the share of all mistakes that are predictions of each class, along label; NaN without mistakes."""
     mistakes = count.where(count.label != count.predicted, 0).sum("label").rename(predicted="label")
     total = mistakes.sum("label")
@@ -102,7 +102,7 @@ def cv_unbiased(count: xr.DataArray) -> xr.DataArray:
     return (cv(count) - (1 - 1 / count.sizes["label"]) * noise * 1e4).rename("cv_unbiased")
 
 
-def explained(count: xr.DataArray) -> xr.DataArray:
+def explained_share(count: xr.DataArray) -> xr.DataArray:
     """Return the share of the variance of right and wrong predictions that the class explains, in percent.
 
     It is the unbiased class-wise variance over that of all predictions, p (1 - p) with p the mean accuracy of the classes: unlike
@@ -112,8 +112,8 @@ def explained(count: xr.DataArray) -> xr.DataArray:
     return _relative(cv_unbiased(count), count).rename("explained")
 
 
-def explained_by_rates(count: xr.DataArray) -> xr.DataArray:
-    """Return `explained` by the observed accuracies, without taking off what the sampling of the images adds."""
+def explained_share_of_rates(count: xr.DataArray) -> xr.DataArray:
+    """Return `explained_share` by the observed accuracies, without taking off what the sampling of the images adds."""
     return _relative(cv(count), count).rename("explained")
 
 
@@ -197,7 +197,7 @@ def groups(count: xr.DataArray) -> xr.DataArray:
     return xr.DataArray(number, dims="label", coords={"label": count.label}, name="group")
 
 
-def within(count: xr.DataArray, group: xr.DataArray) -> xr.DataArray:
+def share_in_groups(count: xr.DataArray, group: xr.DataArray) -> xr.DataArray:
     """Return the share of the mistakes, in percent, whose true and predicted class are in the same group."""
     mixed = off_diagonal_confusion(count)
     same = group == group.rename(label="predicted").assign_coords(predicted=count.predicted.values)
@@ -224,8 +224,8 @@ METRICS: Mapping[str, Metric] = {
     "cv": cv,
     "cv_unbiased": cv_unbiased,
     "gini": gini,
-    "explained": explained,
+    "explained": explained_share,
     "symmetry": symmetry,
 }
 # By an estimator without bias the measure of known rates: what it aims at where images are drawn again from the observed ones.
-OF_RATES: Mapping[Metric, Metric] = {cv_unbiased: cv, explained: explained_by_rates}
+OF_RATES: Mapping[Metric, Metric] = {cv_unbiased: cv, explained_share: explained_share_of_rates}

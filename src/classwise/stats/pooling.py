@@ -24,7 +24,7 @@ def design_effect(outcomes: xr.Dataset) -> xr.DataArray:
     effects: the variance of a mean is that between images plus that between seeds, minus what both count (the two-way clustering
     of Cameron, Gelbach and Miller 2011, with the residual as in an analysis of variance). Kish 1965 for the design effect.
     """
-    return design_effect_of((outcomes.answer == outcomes.truth).astype("f8"), outcomes)
+    return design_effect_of((outcomes.prediction == outcomes.truth).astype("f8"), outcomes)
 
 
 def design_effect_of(value: xr.DataArray, outcomes: xr.Dataset) -> xr.DataArray:
@@ -60,7 +60,7 @@ def _variances(value: xr.DataArray, members: xr.DataArray) -> tuple[xr.DataArray
     return (*(variance / total**2 for variance in (independent, images, images + between - residual)), repeats)
 
 
-def pooled(outcomes: xr.Dataset) -> xr.DataArray:
+def pool(outcomes: xr.Dataset) -> xr.DataArray:
     """Return count(..., label, predicted) of all seeds together, scaled to the number of independent images they are worth.
 
     These are the counts divided by the design effect: rates are unchanged, and every interval of counts (Wilson's, the

@@ -83,9 +83,9 @@ def black_box_ahead(outcomes: list[tuple[str, xr.Dataset]]) -> list[str]:
         evaluation = Evaluation.from_json(data.attrs["evaluation"])
         if evaluation.substitute is None and evaluation.attack != "clean":
             # Black-box attacks, and only they, count queries.
-            (black if "queries" in data else white).append((name, data.flipped))
+            (black if "queries" in data else white).append((name, data.misclassified))
     if not white:
         return []
-    unbroken = ~xr.concat([flipped for _, flipped in white], "white", join="inner").any("white")
-    pairs = [(name, xr.align(flipped, unbroken, join="inner")) for name, flipped in black]
+    unbroken = ~xr.concat([misclassified for _, misclassified in white], "white", join="inner").any("white")
+    pairs = [(name, xr.align(misclassified, unbroken, join="inner")) for name, misclassified in black]
     return [name for name, (broken, left) in pairs if len(left) and _exceeds(float((broken & left).mean()), len(left))]

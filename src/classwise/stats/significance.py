@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.stats.metrics import confusion, groups, off_diagonal_confusion, symmetry, within
+from classwise.stats.metrics import confusion, groups, off_diagonal_confusion, share_in_groups, symmetry
 
 
 def p_text(p: float) -> str:
@@ -55,7 +55,7 @@ def symmetry_tests(count: xr.DataArray) -> tuple[float, float]:
     """Return p of equal numbers of mistakes in both directions (Bowker 1948), and p of quasi-symmetry (Caussinus 1965).
 
     Quasi-symmetry lets classes be predicted more often than they occur; what is left is affinity. `count` has only the
-    dimensions label and predicted; of several seeds, `pooling.pooled`. NaN without mistakes.
+    dimensions label and predicted; of several seeds, `pooling.pool`. NaN without mistakes.
     """
     import statsmodels.api as sm  # slow to import
     from scipy.stats import chi2
@@ -81,11 +81,11 @@ def groups_test(count: xr.DataArray, draws: int = 200, seed: int = 0) -> tuple[f
     Groups are chosen to contain many mistakes, and do so for any matrix. Under the null hypothesis the mistakes of each class are
     therefore permuted and the groups computed again. NaN if a class has no images, or there are no mistakes.
     """
-    observed = float(within(count, groups(count)))
+    observed = float(share_in_groups(count, groups(count)))
     if np.isnan(observed) or np.isnan(off_diagonal_confusion(count)).any():
         return float("nan"), float("nan"), float("nan")
     right = confusion(count).where(count.label == count.predicted, 0)
-    null = np.array([float(within(matrix, groups(matrix))) for matrix in permute_mistakes(count, draws, seed) + right])
+    null = np.array([float(share_in_groups(matrix, groups(matrix))) for matrix in permute_mistakes(count, draws, seed) + right])
     return observed, float(null.mean()), float((1 + (null >= observed - 1e-9).sum()) / (1 + draws))
 
 
@@ -152,14 +152,14 @@ def permutation_p(values: xr.DataArray) -> float:
 
 
 def mcnemar(one: xr.Dataset, other: xr.Dataset) -> float:
-    """Return the exact p-value of the difference between two attacks or models in the number of flipped images.
+    """Return the exact p-value of the difference between two attacks or models in the number of misclassified images.
 
     Outcomes have the dimension image and possibly seed; images that only one of them has are left out. Under the null hypothesis
     the sign of the difference on an image is arbitrary, jointly for all its seeds; with one seed this is McNemar's test.
     """
     first, second = xr.align(one, other)
     both = (first.truth >= 0) & (second.truth >= 0)
-    difference = (first.flipped.astype(int) - second.flipped.astype(int)).where(both, 0)
+    difference = (first.misclassified.astype(int) - second.misclassified.astype(int)).where(both, 0)
     differences = difference.sum([dim for dim in difference.dims if dim != "image"])
     return sign_flip_test(differences.values.astype(int))
 
@@ -180,7 +180,7 @@ def sign_flip_test(differences: np.ndarray) -> float:
     return float(min(chance[far].sum(), 1.0))
 
 
-def paired(outcomes: xr.Dataset, first: str | Mapping[str, str], along: str = "defence") -> pd.DataFrame:
+def paired_tests(outcomes: xr.Dataset, first: str | Mapping[str, str], along: str = "defence") -> pd.DataFrame:
     """Return the comparison of members of `along` with a baseline on the same images, one row each.
 
     `first` is the baseline of all others, or maps members to their baselines. points: difference in accuracy in points. p: of
@@ -194,7 +194,7 @@ def paired(outcomes: xr.Dataset, first: str | Mapping[str, str], along: str = "d
     for name, base in against.items():
         baseline, other = (outcomes.sel({along: member}, drop=True) for member in (base, name))
         common = (baseline.truth >= 0) & (other.truth >= 0)
-        more = (baseline.flipped & common).sum() - (other.flipped & common).sum()
+        more = (baseline.misclassified & common).sum() - (other.misclassified & common).sum()
         rows.append((float(100 * more / common.sum()), mcnemar(other, baseline)))
     table = pd.DataFrame(rows, columns=["points", "p"], index=pd.Index(list(against), name=along))
     if not isinstance(first, str):

@@ -40,7 +40,7 @@ class Deviations:
         parts = [some.rows * np.sqrt(some.freedom / max(freedom, 1)) for some in (self, other) if some.freedom]
         return Deviations(np.concatenate(parts) if parts else self.rows[:0], freedom)
 
-    def without(self, variance: np.ndarray) -> "Deviations":
+    def subtract(self, variance: np.ndarray) -> "Deviations":
         """Return them with a variance (parts,) taken off, that of the images that each training has of its own."""
         total = np.where(self.variance > 0, self.variance, 1)
         return Deviations(self.rows * np.sqrt(np.clip(1 - np.nan_to_num(variance) / total, 0, 1)), self.freedom)
@@ -51,7 +51,7 @@ class Deviations:
         total: np.ndarray = (self.rows**2).sum(0)
         return total
 
-    def drawn(self, draws: int, seed: int) -> np.ndarray:
+    def draw(self, draws: int, seed: int) -> np.ndarray:
         """Return draws (draws, parts) of what a training changes, of Student's t with these degrees of freedom."""
         rng = np.random.default_rng([seed, draws])
         normal = rng.standard_normal((draws, len(self.rows))) @ self.rows
@@ -59,7 +59,7 @@ class Deviations:
         return scaled
 
 
-def between_seeds(values: np.ndarray) -> Deviations:
+def seed_deviations(values: np.ndarray) -> Deviations:
     """Return the deviations of a mean over seeds from the values (seeds, parts) of each; none of a single seed."""
     values = values[np.isfinite(values).all(1)]
     number = len(values)
@@ -67,7 +67,7 @@ def between_seeds(values: np.ndarray) -> Deviations:
     return Deviations(rows, max(number - 1, 0))
 
 
-def as_of_base(measure: Measure, totals: xr.Dataset, base: xr.Dataset, seeds: xr.DataArray) -> Deviations:
+def base_deviations(measure: Measure, totals: xr.Dataset, base: xr.Dataset, seeds: xr.DataArray) -> Deviations:
     """Return the deviations of a measure if each of its networks varied between trainings as those of the base do.
 
     Each network in turn is moved as each training of the base lies from the mean of its defence, and the measure taken again.

@@ -33,7 +33,7 @@ def over_radii(half, trained=SPREAD, clean=90, times=1):
 
 
 def halves(standard, trained):
-    return aggregate.halved(panels(standard, trained))
+    return aggregate.split_halves(panels(standard, trained))
 
 
 HALVED = np.array([25, 30, 35, 40, 45, 45, 50, 55, 60, 65])
@@ -85,7 +85,7 @@ def test_the_gap_by_chance_is_that_of_equal_classes():
 
 def test_cases_are_measured_as_their_networks():
     data = panels(90, 85, 0, SPREAD).expand_dims(seed=[0])
-    gaps, equal = class_discrepancy.by_case({"digits": data, "cifar10": data})
+    gaps, equal = class_discrepancy.gap_by_case({"digits": data, "cifar10": data})
     names = list(map(str, gaps.case.values))
     assert names[2:5] == ["digits, pgd-at, clean", "digits, pgd-at, pgd-20", "CIFAR-10, standard, clean"]
     gap, chance = gaps.isel(case=3), equal.isel(case=3)

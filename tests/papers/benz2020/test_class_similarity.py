@@ -43,19 +43,19 @@ def outcomes(near=NEAR, mistakes=NEAR, clean=0.9, robust=HALF, standard=None):
     truth = np.repeat(np.arange(SIZE), IMAGES)
     answer = np.stack([confused(mistakes, some) for some in (np.full(SIZE, clean), robust)])
     coords = {"defence": list(similar.DEFENCES), "seed": [0], "attack": ["clean", "pgd-20"], "image": np.arange(len(truth))}
-    given = {"truth": truth, "answer": answer, "flipped": answer != truth}
+    given = {"truth": truth, "prediction": answer, "misclassified": answer != truth}
     data = {name: (tuple(coords), np.broadcast_to(values, (2, 1, 2, len(truth))).copy()) for name, values in given.items()}
     plain = xr.Dataset(data, coords | {"predicted": NAMES}, {"scale": "laptop", "dataset": "cifar10"})
     means = [np.eye(SIZE) + some for some in (near if standard is None else standard, near)]
     noise = 0.02 * np.random.default_rng(1).normal(size=(2, 1, len(truth), SIZE))
     logits = np.stack(means)[:, None, truth] + noise
     clean_data = plain.isel(attack=[0]).assign(logits=(("defence", "seed", "attack", "image", "predicted"), logits[:, :, None]))
-    right = clean_data.assign(answer=clean_data.truth, flipped=clean_data.truth < 0)
+    right = clean_data.assign(prediction=clean_data.truth, misclassified=clean_data.truth < 0)
     return plain, right
 
 
 def arranged(**how):
-    return similar.arranged(*outcomes(**how))
+    return similar.arrange_sources(*outcomes(**how))
 
 
 UPSIDE_DOWN = NEAR.max() - NEAR
@@ -77,7 +77,7 @@ CASES = {
     "similar-to-many-is-vulnerable": (arranged(robust=WEAK_HUB), arranged(robust=STRONG_HUB)),
 }
 
-UNVALIDATED = similar.arranged(outcomes()[0], None)
+UNVALIDATED = similar.arrange_sources(outcomes()[0], None)
 REFUSED = [("similar-logits-are-mistaken", UNVALIDATED, "needs 'source'")]
 
 
@@ -87,7 +87,7 @@ def judged(name, data):
 
 
 def statistics(**how):
-    return features.statistics(features.by_block(arranged(**how)))
+    return features.statistics(features.select_sums(arranged(**how)))
 
 
 def test_mistakes_are_added_in_both_directions():
@@ -102,8 +102,8 @@ def test_mean_logits_of_correct_images_leave_the_others_out():
     plain, clean = outcomes()
     wrong = clean.image % IMAGES < 10
     far = clean.logits + 100 * wrong * (clean.predicted == "ship")
-    mixed = clean.assign(logits=far, answer=clean.answer.where(~wrong, 8).astype("i2"))
-    some = features.statistics(features.by_block(similar.arranged(plain, mixed)))
+    mixed = clean.assign(logits=far, prediction=clean.prediction.where(~wrong, 8).astype("i2"))
+    some = features.statistics(features.select_sums(similar.arrange_sources(plain, mixed)))
     kept = similar.PREDICTORS["mean logits of correct images, centred"]
     assert kept.source == similar.CORRECT
     means = some["mean"].sel(source=similar.CORRECT, defence=similar.ROBUST, label="cat").isel(seed=0)
@@ -126,11 +126,11 @@ def test_features_stand_next_to_the_logits():
     sums = {"square": (dims, rng.random(shape) + 9), "images": (dims, np.full(shape, IMAGES // size))}
     sums["total"] = (*dims, "feature"), rng.random((*shape, 16))
     clean = clean.assign(sums).assign_coords(label=NAMES, block=range(size), feature=range(16))
-    data = similar.arranged(plain, clean)
+    data = similar.arrange_sources(plain, clean)
     assert data.sizes["block"] == size
-    some = features.statistics(features.by_block(data))
+    some = features.statistics(features.select_sums(data))
     assert bool(similar.cosines(some, "penultimate features, centred").notnull().all())
-    each = similar.correlated(some)
+    each = similar.predictor_correlations(some)
     assert list(each.predictor.values) == list(similar.PREDICTORS)
     assert float(each.sel(predictor=similar.CENTRED)) == float(similar.alike_and_mistaken(some, similar.CENTRED))
 
@@ -140,8 +140,8 @@ def test_permuted_classes_give_the_p_values():
         return significance.permutation_p(measure(significance.permute_classes(some, "count", draws=2000)))
 
     some = statistics(robust=WEAK_HUB)
-    assert p(some, similar.lonely_is_robust) < 0.05
-    count = similar.attacked(some).isel(seed=0, drop=True)
+    assert p(some, similar.similarity_of_robust_classes) < 0.05
+    count = similar.attacked_counts(some).isel(seed=0, drop=True)
     observed, one_sided = significance.mantel_test(similar.cosines(some, similar.CENTRED).isel(seed=0, drop=True), count)
     assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(observed)
     centred = partial(similar.alike_and_mistaken, predictor=similar.CENTRED)
@@ -159,7 +159,7 @@ def two_seeds(near):
         at = [np.arange(count) + count * place for place in (seed, 1 - seed)]
         both = [some.assign_coords(seed=[seed], image=index) for some, index in zip((plain, clean), at, strict=True)]
         numbered.append(both)
-    missing = {"truth": -1, "answer": -1, "flipped": False, "logits": np.nan}
+    missing = {"truth": -1, "prediction": -1, "misclassified": False, "logits": np.nan}
     joined = []
     for some in zip(*numbered, strict=True):
         known = {name: value for name, value in missing.items() if name in some[0]}
@@ -169,9 +169,9 @@ def two_seeds(near):
 
 def test_cosines_are_compared_with_the_mistakes_of_their_seed_alone():
     plain, clean = two_seeds([NEAR, UPSIDE_DOWN])
-    some = features.statistics(features.by_block(similar.arranged(plain, clean)))
+    some = features.statistics(features.select_sums(similar.arrange_sources(plain, clean)))
     alone = [float(similar.alike_and_mistaken(some.isel(seed=[seed]), similar.CENTRED)) for seed in (0, 1)]
     assert alone[0] > 0.5 > 0 > alone[1]
     assert float(similar.alike_and_mistaken(some, similar.CENTRED)) == pytest.approx(np.mean(alone))
-    lonely = [float(similar.lonely_is_robust(some.isel(seed=[seed]))) for seed in (0, 1)]
-    assert float(similar.lonely_is_robust(some)) == pytest.approx(np.mean(lonely), nan_ok=True)
+    lonely = [float(similar.similarity_of_robust_classes(some.isel(seed=[seed]))) for seed in (0, 1)]
+    assert float(similar.similarity_of_robust_classes(some)) == pytest.approx(np.mean(lonely), nan_ok=True)

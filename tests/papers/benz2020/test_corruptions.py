@@ -30,7 +30,7 @@ FOG_AT_MORE, FOG_STANDARD_MORE = networks(90, 60, FOGS), networks(60, 85, FOGS)
 def profiles(lost, robust=10 * CLASS):
     """Return outcomes of adversarial training: the accuracy of each class under attack, and how much corruptions take."""
     tables = {("pgd-at", "clean"): 95, ("pgd-at", "pgd-20"): robust} | {("pgd-at", name): 95 - lost for name in ALL}
-    return aggregate.halved(outcomes_with(tables, times=4))
+    return aggregate.split_halves(outcomes_with(tables, times=4))
 
 
 # Not all classes are in their place: no correlation is perfect.
@@ -60,36 +60,36 @@ def _parts(lacking=()):
 def test_corruptions_stand_beside_the_attack_on_the_images_that_all_have():
     plain, corrupted = _parts()
     few = corrupted.assign(truth=corrupted.truth.where(corrupted.image % 2 == 0, -1))
-    both = corruptions.by_corruption(plain, few)
+    both = corruptions.stack_corruptions(plain, few)
     assert both.attack.values.tolist() == ["clean", "pgd-20", "fog-3", "contrast-3", "fog-5"]
     assert both.seed.values.tolist() == [0]
     present = both.truth >= 0
     assert bool((present == (both.image % 2 == 0)).all())
-    assert set(corruptions.of_severity(both).attack.values) == {"clean", "pgd-20", "fog", "contrast"}
-    assert corruptions.by_name(both).corruption.values.tolist() == ["clean", "fog-3", "contrast-3", "fog-5"]
+    assert set(corruptions.select_severity(both).attack.values) == {"clean", "pgd-20", "fog", "contrast"}
+    assert corruptions.name_corruptions(both).corruption.values.tolist() == ["clean", "fog-3", "contrast-3", "fog-5"]
 
 
 def test_a_network_without_a_corruption_has_no_images_and_one_that_nobody_has_is_left_out():
     plain, corrupted = _parts(lacking=[("standard", "fog-3"), ("standard", "fog-5"), ("pgd-at", "fog-5")])
-    both = corruptions.by_corruption(plain, corrupted)
+    both = corruptions.stack_corruptions(plain, corrupted)
     assert sorted(both.attack.values) == ["clean", "contrast-3", "fog-3", "pgd-20"]
     present = (both.truth >= 0).any(["image", "seed"])
     assert not bool(present.sel(defence="standard").any())
     assert bool(present.sel(defence="pgd-at").all())
-    assert corruptions.of_severity(both).defence.values.tolist() == ["pgd-at"]
+    assert corruptions.select_severity(both).defence.values.tolist() == ["pgd-at"]
 
 
 def test_losses_are_those_that_were_made():
     tables = dict.fromkeys(product(("standard", "pgd-at"), ("clean", "pgd-20", *ALL, *MORE)), 90) | {("standard", "fog-3"): 60}
-    some = corruptions.of_severity(outcomes_with(tables).expand_dims(seed=[0]))
-    count = pooling.pooled(some)
+    some = corruptions.select_severity(outcomes_with(tables).expand_dims(seed=[0]))
+    count = pooling.pool(some)
     assert corruptions.drops(metrics.accuracy(count)).sel(defence="standard", corruption="fog").values == pytest.approx(30)
-    assert corruptions.by_name(some).corruption.values.tolist() == ["clean", *corruptions.CORRUPTIONS]
+    assert corruptions.name_corruptions(some).corruption.values.tolist() == ["clean", *corruptions.CORRUPTIONS]
 
 
 def test_the_correlation_is_that_of_the_profiles_of_opposite_halves():
     exact = profiles(50 - 5 * CLASS)
     whole = exact.assign(truth=exact.truth.max("half")).drop_vars("half").expand_dims(seed=[0])
-    trained = corruptions.of_severity(whole).sel(defence="pgd-at", drop=True)
+    trained = corruptions.select_severity(whole).sel(defence="pgd-at", drop=True)
     bounds = agreement.interval(trained, corruptions.breaks_the_same_classes, "attack")
     assert float(bounds.sel(bound="value")) == pytest.approx(-1, abs=0.02)

@@ -59,7 +59,7 @@ def test_a_weight_of_three_is_judged_where_that_of_ten_is_not_recorded():
 
 def test_trainings_are_joined_by_name_and_what_is_missing_is_left_out():
     plain, other = (marked({name: table}).drop_vars("critical") for name, table in ((BASE, 60), ("at-per-class", 80)))
-    data = critical.by_training(("", *long_tail.WEIGHTS), plain, None, None, other)
+    data = critical.stack_trainings(("", *long_tail.WEIGHTS), plain, None, None, other)
     assert data.defence.values.tolist() == [BASE, "weight 10"]
     assert critical.name_of(data) == "8"
     with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
@@ -70,15 +70,15 @@ def test_trainings_are_compared_on_the_seeds_that_all_have():
     parts = [marked({BASE: 60, "weight 3": 60}), marked({BASE: 90})]
     parts[1] = parts[1].reindex(defence=parts[0].defence, fill_value=-1)
     both = xr.concat(parts, pd.Index([0, 1], name="seed"), join="outer", data_vars="all")
-    assert critical.compared(both, (BASE, "weight 3")).seed.values.tolist() == [0]
+    assert critical.select_recorded(both, (BASE, "weight 3")).seed.values.tolist() == [0]
     with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
-        critical.compared(both, (BASE, "weight 10"))
+        critical.select_recorded(both, (BASE, "weight 10"))
     assert critical.class_changes(both, ("weight 3",), BASE, UNDER).values == pytest.approx(np.zeros((1, 10)))
 
 
 def test_recall_precision_and_the_others_are_those_of_the_critical_class():
     data = marked({BASE: 60, "weight 10": MORE_OFTEN}).expand_dims(seed=[0])
-    values = {title: bounds.sel(bound="value", attack=UNDER).values for title, bounds in critical.measured(data).items()}
+    values = {title: bounds.sel(bound="value", attack=UNDER).values for title, bounds in critical.summarise(data).items()}
     assert list(values) == ["recall of class 3, %", "precision of class 3, %", "recall of the others, %"]
     named = MORE_OFTEN[:, 3].sum()
     assert values["recall of class 3, %"] == pytest.approx([60, 60])

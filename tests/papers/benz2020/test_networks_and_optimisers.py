@@ -76,13 +76,13 @@ COLLAPSED = np.array([np.eye(10)[3], np.eye(10)[3]])
 
 def test_a_network_with_one_answer_has_not_learned():
     data = folds([GOOD, COLLAPSED])
-    assert networks.learned(data).values.tolist() == [True, False]
+    assert networks.is_above_chance(data).values.tolist() == [True, False]
     assert networks.only_learned(data).setting.values.tolist() == ["network 0"]
 
 
 def test_folds_are_taken_as_one_set_of_images():
     data = folds([GOOD, GOOD[::-1]], seeds=3)
-    given = networks.as_given(data)
+    given = networks.merge_seeds(data)
     assert given.sizes["seed"] == 1
     assert int((given.truth >= 0).isel(setting=0, defence=0, attack=0).sum()) == 3 * 200
     sums = [bootstrap.sums(some, {})["count"] for some in (data, given)]
@@ -90,13 +90,13 @@ def test_folds_are_taken_as_one_set_of_images():
     assert say.sample(given) == "3 runs of each setting: the intervals of charts do not cover other trainings. 600 test images."
     assert say.sample(given.assign_attrs(runs=1)).startswith("One run of each setting: the intervals of charts")
     shared = data.isel(image=slice(0, 200), seed=[0, 0]).assign_coords(seed=[0, 1])
-    assert networks.as_given(shared).identical(shared)
+    assert networks.merge_seeds(shared).identical(shared)
 
 
 def test_settings_have_the_seeds_that_all_adversarial_trainings_have():
     one, other = (folds([GOOD]).isel(setting=0, drop=True) for _ in range(2))
     twin = one.assign_coords(defence=["standard"])
-    data = networks.by_setting("base", ("first", "second", "third"), one, other.isel(seed=[1]), None, other, twin)
+    data = networks.stack_settings("base", ("first", "second", "third"), one, other.isel(seed=[1]), None, other, twin)
     assert data.setting.values.tolist() == ["base", "first", "third"]
     assert data.seed.values.tolist() == [1]
     present = (data.truth >= 0).any(["attack", "seed", "image"])
@@ -113,7 +113,7 @@ def test_the_gap_is_compared_with_that_of_standard_training():
 
 
 def test_what_was_trained_is_a_row_for_each_setting():
-    table = networks.trained(registry.request(networks_and_optimisers.NAME))
+    table = networks.training_table(registry.request(networks_and_optimisers.NAME))
     assert table.index[0] == "small CNN"
     assert table.loc[networks.ADAM, "optimiser"] == "adam"
     assert set(table["network"]) == {"small-cnn", "lenet", "vgg16", "resnet18"}

@@ -41,8 +41,8 @@ EXTREMES = {
     # The same on clean images, with another worst class under attack.
     "one-inaccurate-class": tuple([one.assign_coords(attack=["clean", "pgd-20"]) for one in some] for some in ONE_WORST),
     "classes-settle-early": (
-        [aggregate.halved(course(UP[::-1], UP, UP[::-1], UP))],
-        [aggregate.halved(course(UP, UP[::-1], UP, UP))],
+        [aggregate.split_halves(course(UP[::-1], UP, UP[::-1], UP))],
+        [aggregate.split_halves(course(UP, UP[::-1], UP, UP))],
     ),
 }
 
@@ -50,7 +50,7 @@ LATE_ONLY = [8, LATE[-1]], [8, *LATE[1:2], LATE[-1]]
 REFUSED = [
     *((name, data[0].sel(epoch=late), "has not learned by half") for name, (data, _) in EXTREMES.items() for late in LATE_ONLY),
     ("one-vulnerable-class", ONE_WORST[0][0].drop_vars("vulnerable"), "validation images is not known"),
-    ("classes-settle-early", aggregate.halved(course(60, 60, 60, 60)), "hardly differ"),
+    ("classes-settle-early", aggregate.split_halves(course(60, 60, 60, 60)), "hardly differ"),
 ]
 
 
@@ -64,12 +64,12 @@ RISING, NOTHING = np.linspace(0.3, 0.9, 10), np.full(10, 0.05)
 
 
 def test_checkpoints_are_epochs_and_those_that_have_not_learned_are_left_out():
-    data = over_training.by_epoch(kept({"last": RISING, "last-15": RISING, "last-28": NOTHING, "last-7": RISING}))
+    data = over_training.stack_epochs(kept({"last": RISING, "last-15": RISING, "last-28": NOTHING, "last-7": RISING}))
     assert data.epoch.values.tolist() == [15, 30]
     assert data.sizes["seed"] == 1
     assert data.attrs["runs"] == 2
     assert data.predicted.values[data.vulnerable.values].tolist() == ["8"]
-    given = {"epochs": data, "halves": aggregate.halved(data)}
+    given = {"epochs": data, "halves": aggregate.split_halves(data)}
     verdict, *_ = registry.judge(over_training.NAME, given, scale="quick", strict=False)
     assert verdict.seeds == 2
 
@@ -90,7 +90,7 @@ def test_the_course_is_that_of_test_images_and_names_the_least_robust_class():
 
 
 def test_agreement_over_the_epochs_is_between_halves():
-    data = over_training.by_epoch(kept({"last-22": RISING[::-1], "last-15": RISING, "last": RISING}, images=200))
+    data = over_training.stack_epochs(kept({"last-22": RISING[::-1], "last-15": RISING, "last": RISING}, images=200))
     found = over_training.agreements(data)
     values = found.sel(bound="value", attack="pgd-20")
     assert float(values.sel(epoch=8)) < -0.9

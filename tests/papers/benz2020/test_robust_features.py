@@ -54,12 +54,12 @@ def evaluated(radii, attack="pgd-20"):
 
 
 def test_each_radius_is_an_attack_whatever_their_order():
-    data = robust_features.by_attack(evaluated(("2/255", "4/255", "1/255"), "pgd-20@tian2021-a1"))
+    data = robust_features.stack_radii(evaluated(("2/255", "4/255", "1/255"), "pgd-20@tian2021-a1"))
     assert list(data.attack.values) == ["clean", *ATTACKS]
-    right = (data.answer == data.truth).sel(attack=list(ATTACKS)).mean(["defence", "image"])
+    right = (data.prediction == data.truth).sel(attack=list(ATTACKS)).mean(["defence", "image"])
     assert right.values == pytest.approx([0.3, 0.1, 0.2])
     assert bool((data.truth >= 0).all())
-    assert list(robust_features.by_attack(evaluated(("0.1", "0.2"))).attack.values)[1:] == ["pgd-20 at 0.1", "pgd-20 at 0.2"]
+    assert list(robust_features.stack_radii(evaluated(("0.1", "0.2"))).attack.values)[1:] == ["pgd-20 at 0.1", "pgd-20 at 0.2"]
 
 
 def images(kind="features", seed=0, label_shift=0):
@@ -70,7 +70,7 @@ def images(kind="features", seed=0, label_shift=0):
     values = {
         "truth": ("image", (truth + label_shift) % 10),
         "original": ("image", truth if perturbed else (truth + 3) % 10),
-        "answer": ("image", (truth + label_shift) % 10),
+        "prediction": ("image", (truth + label_shift) % 10),
         "to_target": ("image", far),
         "to_start": ("image", far if perturbed else np.full(40, 5, "f4")),
         "apart": ("image", np.zeros(40, "f4") if perturbed else np.full(40, 10, "f4")),

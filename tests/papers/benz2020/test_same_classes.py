@@ -58,14 +58,14 @@ REFUSED = [
 
 
 def judged(name, data):
-    halves = {"halves": aggregate.halved(data)}
+    halves = {"halves": aggregate.split_halves(data)}
     return verdict_on(next(one for one in same.CLAIMS if one.name == name), halves, "digits", 300)
 
 
 def test_equal_classes_decide_nothing_about_the_same_trend():
     flat = settings(dict.fromkeys(ALL, FLAT), images=100)
     assert judged("weakest-is-weak", flat).verdict == "open"
-    halves = {"halves": aggregate.halved(flat)}
+    halves = {"halves": aggregate.split_halves(flat)}
     verdicts = registry.judge(same.NAME, halves, strict=False, bootstrap=Bootstrap(300))
     assert {verdict.verdict for verdict in verdicts} <= {"open", "described", "not tested"}
 
@@ -80,15 +80,15 @@ def test_a_verdict_states_the_least_number_of_runs():
 
 
 def test_the_ceiling_is_of_the_same_images_and_else_of_other_seeds():
-    assert same.repeated(AGREED) == list(same.AGAIN)
-    assert same.repeated(AGREED.drop_sel(setting=list(same.AGAIN))) == [same.OTHER_SEEDS]
-    assert same.repeated(AGREED.drop_sel(setting=[*same.AGAIN, same.OTHER_SEEDS])) == []
+    assert same.repeated_settings(AGREED) == list(same.AGAIN)
+    assert same.repeated_settings(AGREED.drop_sel(setting=list(same.AGAIN))) == [same.OTHER_SEEDS]
+    assert same.repeated_settings(AGREED.drop_sel(setting=[*same.AGAIN, same.OTHER_SEEDS])) == []
 
 
 def test_settings_are_those_of_the_shared_seeds_each_in_its_attack():
     full = settings({"x": ONE}, seeds=3).isel(setting=0, drop=True)
     plain = xr.concat([full, full], "attack").assign_coords(attack=["clean", "pgd-20"])
-    clean_only = plain.assign(answer=xr.where(plain.attack == "clean", plain.truth, (plain.truth + 1) % 10).astype("i2"))
+    clean_only = plain.assign(prediction=xr.where(plain.attack == "clean", plain.truth, (plain.truth + 1) % 10).astype("i2"))
     two = clean_only.isel(seed=[0, 1])
     given = dict.fromkeys(same._PARTS)
     given |= {"again": xr.concat([two, two], "redraw").assign_coords(redraw=[1, 2]), "LeNet": two, "standard": two}
@@ -97,7 +97,7 @@ def test_settings_are_those_of_the_shared_seeds_each_in_its_attack():
     present = (data.truth >= 0).any(["image", "attack", "defence"]).to_pandas()
     assert present.loc[same.BASE].tolist() == [True, True, False]
     assert present.loc[same.OTHER_SEEDS].tolist() == [False, False, True]
-    right = ((data.answer == data.truth) & (data.truth >= 0)).any(["image", "seed", "attack", "defence"]).to_pandas()
+    right = ((data.prediction == data.truth) & (data.truth >= 0)).any(["image", "seed", "attack", "defence"]).to_pandas()
     assert right[right].index.tolist() == [same.STANDARD]
     assert list(data.predicted.values[data.vulnerable.values]) == ["8"]
 
@@ -107,7 +107,7 @@ def test_pairs_are_corrected_and_the_diagonal_is_reliabilities():
     values = same.pairs(profiles)
     assert list(values.setting.values) == list(values["other setting"].values) == list(ALL)
     off = ~np.eye(len(ALL), dtype=bool)
-    np.testing.assert_array_equal(values.values[off], agreement.corrected(profiles).values[off])
+    np.testing.assert_array_equal(values.values[off], agreement.corrected_agreement(profiles).values[off])
     np.testing.assert_array_equal(np.diag(values), agreement.reliability(profiles))
 
 

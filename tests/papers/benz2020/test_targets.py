@@ -22,7 +22,7 @@ def logits(tables, offset=0.0):
     """Return clean images of trainings along component; offset: added to all logits of PGD-AT."""
     data = marked(tables, ("clean",), times=1, sharp=3)
     moved = data.logits + xr.where(data.defence == BASE, offset, 0.0)
-    return confidence.by_component(data.assign(logits=moved.transpose(*data.logits.dims)))
+    return confidence.stack_components(data.assign(logits=moved.transpose(*data.logits.dims)))
 
 
 CONFUSED = table_of(60, BOTH_WAYS)
@@ -56,7 +56,7 @@ def test_images_moved_into_the_class_are_counted_among_those_of_other_classes():
     plain = marked({BASE: 90, CRITICAL: 90}, ("clean", UNDER), times=1).expand_dims(seed=[0])
     moved = {BASE: table_of(60, [(5, 3), (1, 3)]), CRITICAL: 60}
     towards = marked(moved, ("targeted-pgd-20",), times=1).expand_dims(seed=[0])
-    shares = targets.named_critical(plain, towards)
+    shares = targets.predictions_as_critical(plain, towards)
     assert shares.attack.values.tolist() == ["clean", UNDER, targets.TOWARDS]
     expected = 100 * (moved[BASE][:, 3].sum() - moved[BASE][3, 3]) / 900
     assert float(shares.sel(attack=targets.TOWARDS, defence=BASE, bound="value")) == pytest.approx(expected)

@@ -58,7 +58,7 @@ def test_profiles_have_the_networks_that_are_recorded():
 
 
 def test_gains_stand_next_to_those_of_table_1():
-    rows = gains.compared(HIGHER.expand_dims(seed=[0]), label_smoothing.PAIRS, "cr", ("overall",)).sel(bound="value")
+    rows = gains.compare_gains(HIGHER.expand_dims(seed=[0]), label_smoothing.PAIRS, "cr", ("overall",)).sel(bound="value")
     ours, theirs = (rows.sel(source=source) for source in (gains.OURS, gains.THEIRS))
     assert float(ours.sel(panel="all images, robust", comparison="pgd-at")) == pytest.approx(20)
     assert float(ours.sel(panel="all images, robust", comparison="trades")) == pytest.approx(-20)

@@ -43,7 +43,7 @@ def drawn(classes=10, seed=0):
     truth[:, 0, :, 25:], truth[:, 1, :, :25] = -1, -1
     answer = logits.argmax(-1)
     dims = ("defence", "seed", "attack", "image")
-    data = {"truth": (dims, truth), "answer": (dims, answer), "flipped": (dims, answer != truth)}
+    data = {"truth": (dims, truth), "prediction": (dims, answer), "misclassified": (dims, answer != truth)}
     data["logits"] = ((*dims, "predicted"), logits.astype("f4"))
     coords = {"defence": ["pgd-at", "trades"], "seed": [0, 1], "attack": ["clean", "pgd-20"]}
     return xr.Dataset(data, coords | {"image": np.arange(50), "predicted": [str(number) for number in range(classes)]})
@@ -51,17 +51,17 @@ def drawn(classes=10, seed=0):
 
 def test_right_and_wrong_images_of_a_class_are_apart():
     data = drawn(classes=2)
-    found = maximum_entropy.by_class(data).sel(bound="value")
+    found = maximum_entropy.entropy_by_class(data).sel(bound="value")
     nats = stats.entropy(special.softmax(data.logits.values.astype("f8"), axis=-1), axis=-1)
-    for kind, flipped in (("right", False), ("wrong", True)):
-        chosen = (data.truth.values == 1) & (data.flipped.values == flipped)
+    for kind, misclassified in (("right", False), ("wrong", True)):
+        chosen = (data.truth.values == 1) & (data.misclassified.values == misclassified)
         expected = nats[1, :, 1][chosen[1, :, 1]].mean()
         assert float(found.sel(images_are=kind, label="1").isel(defence=1, attack=1)) == pytest.approx(expected, abs=1e-5)
 
 
 def test_of_pairs_only_images_that_both_classify_correctly_are_left():
     kept = maximum_entropy.right_in_all(drawn())
-    assert not bool(kept.flipped.where(kept.truth >= 0, False).any())
+    assert not bool(kept.misclassified.where(kept.truth >= 0, False).any())
     assert int((kept.truth >= 0).sum()) > 0
 
 

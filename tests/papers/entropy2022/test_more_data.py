@@ -39,9 +39,9 @@ EXTREMES = {
 def test_points_are_those_that_the_new_normalisation_adds():
     count = bootstrap.sums(trained((80, 40), (95, 60)).expand_dims(seed=[0]), {})["count"].isel(defence=0, drop=True)
     for images_of in ("all classes", "the worst class"):
-        points = more_data.added(count).sel(images_of=images_of, attack=["clean", "cr"])
+        points = more_data.gains(count).sel(images_of=images_of, attack=["clean", "cr"])
         assert points.values == pytest.approx([15, 20])
-    each = more_data.added_to_classes(count).sel(attack="cr")
+    each = more_data.gain_of_classes(count).sel(attack="cr")
     assert each.values == pytest.approx(np.full(10, 20))
 
 

@@ -152,9 +152,9 @@ def test_networks_are_joined_with_standard_trainings_of_fewer_epochs():
 
 
 def test_networks_are_shown_over_their_accuracy_by_epochs():
-    data = features.statistics(features.by_block(shorter(0.7, 0.5, 0.5, 0.1)))
+    data = features.statistics(features.select_sums(shorter(0.7, 0.5, 0.5, 0.1)))
     values = robust_fairness.accuracy_and_similarity(data)
-    shown = robust_fairness.by_epochs(values)
+    shown = robust_fairness.stack_epochs(values)
     assert shown.sel(quantity="accuracy", defence="standard", epochs=["60", "2"]).values == pytest.approx([90, 80])
     assert float(shown.sel(quantity="similarity", defence="pgd-at", epochs="pgd-at")) == float(
         values.sel(quantity="similarity", network="pgd-at")
@@ -166,8 +166,8 @@ def test_networks_are_shown_over_their_accuracy_by_epochs():
 
 
 def test_the_explorer_shows_the_cosines_of_one_class_next_to_its_mistakes():
-    statistics = features.statistics(features.by_block(networks(APART, CLOSE, CLOSE)))
-    cosine = features.similarity(likeness.of_clean(statistics)).mean("seed")
+    statistics = features.statistics(features.select_sums(networks(APART, CLOSE, CLOSE)))
+    cosine = features.similarity(likeness.clean_statistics(statistics)).mean("seed")
     mixed = metrics.confusion(statistics["count"].sum("seed"))
     spec = explorers.similar_classes(cosine, mixed, "3", "pgd-at").to_dict()
     chosen = {one["name"]: one["value"] for one in spec["params"]}

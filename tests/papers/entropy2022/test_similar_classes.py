@@ -48,7 +48,7 @@ def trained(natural, robust, cosines=RISING, pixels=RISING, defence="pgd-at", no
                 here = label == WHOLE
                 truth[2 + place, 0, 0, attack, here] = label
                 answer[2 + place, 0, 0, attack, here] = np.where(wrong[here], mistaken, label)
-    values = {"truth": truth, "answer": answer, "flipped": truth != answer}
+    values = {"truth": truth, "prediction": answer, "misclassified": truth != answer}
     data = {name: (tuple(coords), value) for name, value in values.items()}
     both = xr.concat([sums(cosines, noise), sums(pixels, noise)], "source").assign_coords(source=["features", "pixels"])
     outcomes = xr.Dataset(data, coords | {"predicted": NAMES}, {"scale": "quick", "dataset": "cifar10"})
@@ -59,8 +59,8 @@ def trained(natural, robust, cosines=RISING, pixels=RISING, defence="pgd-at", no
 def constant(data, other, attacks=("clean", "pgd-20")):
     """Return the data with a network that takes every image of a pair for the victim."""
     here = (data.partner == other) & (data.truth >= 0) & data.attack.isin(attacks)
-    answer = data.answer.where(~here, VICTIM).astype("i2")
-    return data.assign(answer=answer, flipped=answer != data.truth)
+    answer = data.prediction.where(~here, VICTIM).astype("i2")
+    return data.assign(prediction=answer, misclassified=answer != data.truth)
 
 
 UP, DOWN, FLAT = np.linspace(5, 45, 9), np.linspace(45, 5, 9), np.full(9, 20.0)
@@ -91,10 +91,10 @@ def judged(name, data):
 
 
 def test_pairs_are_of_the_victim_and_each_other_class():
-    some = features.statistics(features.by_block(trained(FIFTY, UP, noise=0)))
+    some = features.statistics(features.select_sums(trained(FIFTY, UP, noise=0)))
     assert similar_classes.victim(some) == "cat"
     assert similar_classes.partners(some) == OTHERS
-    assert float(similar_classes.confused(some, "standard").max()) == 0
+    assert float(similar_classes.confusion_rate(some, "standard").max()) == 0
 
 
 def test_a_single_pair_has_an_error_of_its_own():
@@ -102,7 +102,7 @@ def test_a_single_pair_has_an_error_of_its_own():
 
 
 def test_errors_are_of_both_classes_and_a_constant_answer_is_seen():
-    some = features.statistics(features.by_block(constant(trained(FLAT, UP), "dog")))
+    some = features.statistics(features.select_sums(constant(trained(FLAT, UP), "dog")))
     both = similar_classes.errors_of_both(some).sel(attack="pgd-20", partner="dog")
     assert both.sel(bound="value").to_series().round().to_dict() == {"both": 50, "victim": 0, "partner": 100}
     assert ((both.sel(bound="low") <= both.sel(bound="value")) & (both.sel(bound="value") <= both.sel(bound="high"))).all()
@@ -111,20 +111,20 @@ def test_errors_are_of_both_classes_and_a_constant_answer_is_seen():
 
 
 def test_similarity_predicts_errors_that_follow_it():
-    some = features.statistics(features.by_block(trained(FLAT, UP, pixels=JAGGED / 100)))
-    correlated = similar_classes.correlated(some)
+    some = features.statistics(features.select_sums(trained(FLAT, UP, pixels=JAGGED / 100)))
+    correlated = similar_classes.predictor_correlations(some)
     assert list(correlated.predictor.values) == list(similar_classes.PREDICTORS)
     assert float(correlated[0]) > 0.99 > float(correlated[1])
     recorded = some.sel(source=[similar_classes.FEATURES])
     left = [name for name in similar_classes.PREDICTORS if name != similar_classes.MEAN_IMAGES]
-    assert list(similar_classes.correlated(recorded).predictor.values) == left
+    assert list(similar_classes.predictor_correlations(recorded).predictor.values) == left
     with pytest.raises(MeasurementError, match="pixels of these images are not recorded"):
         similar_classes.more_than_pixels(recorded, "pgd-20")
 
 
 def test_recorded_results_are_judged_without_images(monkeypatch):
     monkeypatch.setattr(pages, "scenes", lambda *given: pytest.fail("images are read"))
-    _, inputs = runs.page(similar_classes.NAME, "laptop")
+    _, inputs = runs.load_page(similar_classes.NAME, "laptop")
     assert list(inputs["pgd-at"].source.values) == [similar_classes.FEATURES]
 
 
@@ -150,7 +150,7 @@ def test_pixels_are_summed_in_the_blocks_of_the_features():
     for side, kept in ((8, 8), (32, 8)):
         pixels = rng.random((number, 1, side, side))
         images = xr.Dataset({"pixels": (("image", "channel", "row", "column"), pixels)}, {"image": np.arange(number)})
-        found = features.with_pixels(outcomes, images)
+        found = features.add_pixels(outcomes, images)
         flat = pixels.reshape(number, kept, side // kept, kept, side // kept).mean((2, 4)).reshape(number, -1)
         for label, name in enumerate(("a", "b")):
             here = truth == label

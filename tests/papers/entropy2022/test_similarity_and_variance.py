@@ -63,7 +63,7 @@ def test_networks_are_joined_with_their_features_and_what_is_missing_is_left_out
     data = similarity.blocks(joined, ME_AT, AT)
     xr.testing.assert_allclose(
         features.statistics(data)["mean"].sel(defence=ME_AT),
-        features.statistics(features.by_block(AS_PUBLISHED))["mean"].sel(defence=ME_AT),
+        features.statistics(features.select_sums(AS_PUBLISHED))["mean"].sel(defence=ME_AT),
     )
     none = joined.assign(images=joined.images.where(joined.defence != ME_AT, 0))
     with pytest.raises(NotRecorded, match=r"me-at \(β=0.5\), pgd-at are not recorded"):
@@ -85,7 +85,7 @@ def test_forms_that_do_not_depend_on_the_scale_of_the_features_stay_as_they_are(
 
 
 def test_what_is_measured_over_lambda():
-    values = similarity_and_variance.over_lambda(AS_PUBLISHED).sel(bound="value")
+    values = similarity_and_variance.lambda_sweep(AS_PUBLISHED).sel(bound="value")
     assert list(values["lambda"].values) == [1, 6, 12, 15]
     flat = values.sel({"method": "PGD-AT"})
     assert (flat == flat.isel({"lambda": 0})).all()

@@ -27,7 +27,7 @@ def others_as(name, share, right=90):
     return table
 
 
-def of_classes(names, own, rest=90):
+def select_classes(names, own, rest=90):
     """Return the accuracies of the classes in the network attacked in each: `own` of those named, `rest` in all others."""
     return {name: np.where(CLASS[place] == CLASS, own if name in names else rest, rest) for place, name in enumerate(DIGITS)}
 
@@ -36,7 +36,7 @@ def trained(names, clean, robust):
     """Return outcomes of the networks: accuracies of some classes in their networks, clean and attacked; all others 60."""
     tables = {}
     for attack, own in (("clean", clean), ("pgd-20", robust)):
-        tables |= {("single-class-at", attack, name): table for name, table in of_classes(names, own, 60).items()}
+        tables |= {("single-class-at", attack, name): table for name, table in select_classes(names, own, 60).items()}
         tables["single-class-at", attack, ""] = 100 - own
     return outcomes_with(tables, along=("defence", "attack", "attacked"))
 
@@ -148,11 +148,11 @@ def networks():
 
 def test_networks_are_named_by_the_class_that_is_attacked():
     plain, alone = networks()
-    joined = single_class.by_attacked(plain, alone.isel(option_label=[3, 8]))
+    joined = single_class.stack_attacked(plain, alone.isel(option_label=[3, 8]))
     assert joined.attacked.values.tolist() == ["3", "8", ""]
     assert joined.defence.values.tolist() == ["single-class-at"]
-    of_plain = joined.sel(attacked="", attack="clean").answer.values.ravel()
-    assert (of_plain == plain.sel(attack="clean").answer.values.ravel()).all()
+    of_plain = joined.sel(attacked="", attack="clean").prediction.values.ravel()
+    assert (of_plain == plain.sel(attack="clean").prediction.values.ravel()).all()
     rates = single_class.accuracies(joined).sel(attacked="8")
     assert rates.sel(of="attacked alone, clean", bound="value").item() == 40
     assert rates.sel(of="attacked alone, pgd-20", bound="value").item() == 10
@@ -163,10 +163,10 @@ def test_images_that_are_predicted_as_the_attacked_class_are_counted():
     plain, alone = networks()
     answer = np.stack([listed(others_as(name, 30, right=80)) for name in DIGITS])
     moved = alone.sel(attack=["pgd-20"])
-    swapped = xr.DataArray(answer, dims=("option_label", "image")).broadcast_like(moved.answer).where(moved.truth >= 0, -1)
-    moved = moved.assign(answer=swapped.transpose(*moved.answer.dims).astype("i2"))
+    swapped = xr.DataArray(answer, dims=("option_label", "image")).broadcast_like(moved.prediction).where(moved.truth >= 0, -1)
+    moved = moved.assign(prediction=swapped.transpose(*moved.prediction.dims).astype("i2"))
     arranged = {name: how.function for name, how in single_class.SECTION.arrange.items()}
-    shares = single_class.predicted_as_attacked(
+    shares = single_class.prediction_rate(
         arranged["alone"](plain, alone),
         arranged["transferred"](alone, moved),
         arranged["training"](alone, alone.sel(attack=["pgd-20"])),
@@ -181,7 +181,7 @@ def test_images_that_are_predicted_as_the_attacked_class_are_counted():
 def test_changes_are_those_of_a_class_that_is_attacked_alone():
     data = trained((HARDEST,), 5, 5)
     data = data.where(data.attacked != "", trained((), 10, 10))
-    data = data.assign(truth=data.truth.astype("i2"), answer=data.answer.astype("i2")).expand_dims(seed=[0])
+    data = data.assign(truth=data.truth.astype("i2"), prediction=data.prediction.astype("i2")).expand_dims(seed=[0])
     changes = single_class.clean_changes(bootstrap.sums(data, {})["count"])
     assert changes.sel(attacked=["0", HARDEST]).values == pytest.approx([-30, -85])
 

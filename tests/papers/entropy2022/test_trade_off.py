@@ -87,11 +87,11 @@ def test_each_row_of_the_tables_is_a_network():
 def test_outcomes_of_parts_stand_along_defence_under_the_names_of_the_tables():
     plain = outcomes_with({("pgd-at", "cr"): 60, ("trades", "cr"): 70}).expand_dims(seed=[0])
     longer = outcomes_with({("trades", "cr"): 80}).expand_dims(seed=[0])
-    data = networks.by_network((T15, ME27), plain.assign_attrs(dataset="digits"), longer, None)
+    data = networks.name_networks((T15, ME27), plain.assign_attrs(dataset="digits"), longer, None)
     assert data.defence.values.tolist() == [AT, TRADES, T15]
     assert metrics.overall(bootstrap.sums(data, {})["count"]).isel(attack=0).values.tolist() == [60, 70, 80]
     assert data.attrs["dataset"] == "digits"
-    assert trade_off.selected_for("cifar10") == (TRADES, ME27)
+    assert trade_off.selection_of("cifar10") == (TRADES, ME27)
 
 
 def test_the_best_lambda_is_selected_on_validation_images():
@@ -102,14 +102,14 @@ def test_the_best_lambda_is_selected_on_validation_images():
         # Clean, tested, or earlier images would select another one.
         of_one[:] = [[100 - valid, valid], [0, 100]]
         of_one.loc[{"epoch": 2, "split": "valid", "attack": "pgd-10"}] = [[valid, 100 - valid], [0, 100]]
-    assert trade_off.selected(found) == (T15, ME15)
+    assert trade_off.select_most_robust(found) == (T15, ME15)
 
 
 DATA = among(me15=(90, 70, 80), t15=(80, 60, 50), me_at=UP).expand_dims(seed=[0]).drop_sel(defence=list(BEST))
 
 
 def test_gains_stand_next_to_those_of_the_paper():
-    rows = gains.compared(DATA, COMPARISONS, "cr")
+    rows = gains.compare_gains(DATA, COMPARISONS, "cr")
     equal = rows.sel(comparison=EQUAL, panel="all images, robust")
     assert float(equal.sel(source=gains.OURS, bound="value")) == pytest.approx(30)
     theirs = equal.sel(source=gains.THEIRS)
@@ -122,7 +122,7 @@ def test_gains_stand_next_to_those_of_the_paper():
     kept = printed.sel(comparison="ME-AT 1 over PGD-AT")
     assert set(kept.panel.values[kept.values]) == {"all images, clean", "all images, robust"}
     with pytest.raises(NotRecorded, match="no two networks"):
-        gains.compared(DATA.sel(defence=[AT, TRADES]), COMPARISONS, "cr")
+        gains.compare_gains(DATA.sel(defence=[AT, TRADES]), COMPARISONS, "cr")
 
 
 def test_the_gap_between_attacks():
@@ -143,7 +143,7 @@ def test_tables_have_the_numbers_of_both_sources():
 
 
 def test_networks_stand_along_their_method_and_setting():
-    values = networks.by_method(metrics.overall(bootstrap.sums(DATA, {})["count"]))
+    values = networks.name_methods(metrics.overall(bootstrap.sums(DATA, {})["count"]))
     assert float(values.sel({"method": "me-trades", "setting": "λ=15", "attack": "pgd-20"})) == pytest.approx(70)
     assert float(values.sel({"method": "pgd-at", "setting": "pgd-at", "attack": "clean"})) == pytest.approx(60)
     swept = values.sel({"method": "trades", "attack": "cr"}).dropna("setting")

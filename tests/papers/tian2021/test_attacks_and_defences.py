@@ -129,13 +129,13 @@ def test_the_order_of_classes_in_the_paper_is_that_of_two_defences_under_one_att
 
 
 def test_the_earlier_recipe_is_recorded_and_compared_with_the_paper():
-    earlier = runs.outcomes(runs.available(attacks_and_defences.EARLIER))
+    earlier = runs.outcomes(runs.keep_recorded(attacks_and_defences.EARLIER))
     assert list(earlier.defence.values) == ["standard", "pgd-at", "trades"]
     found = attacks_and_defences.order(earlier, EVERYWHERE)
     count = aggregate.counts(earlier).sum("seed").sel(defence="pgd-at", attack="pgd-20")
     rank = stats.spearmanr(metrics.accuracy(count), PRINTED.sel(defence="pgd-at", label=count.label.values)).statistic
     assert float(found.sel(defence="pgd-at", attack="pgd-20", bound="value")) == pytest.approx(rank)
-    itself = attacks_and_defences.order(earlier, metrics.accuracy(pooling.pooled(earlier)))
+    itself = attacks_and_defences.order(earlier, metrics.accuracy(pooling.pool(earlier)))
     assert itself.defence.values.tolist() == ["pgd-at", "trades"]
     assert itself.sel(bound="value", attack="pgd-20").values == pytest.approx([1, 1])
     requested = registry.request("tian2021/4-3-attacks-and-defences", "laptop").specs
@@ -147,7 +147,7 @@ def test_a_page_of_a_recorded_scale_says_how_far_its_level_lies_below_the_paper(
     assert "below Table 1" not in describe._level("laptop")
     mocks.record(request.specs[0], *request.evaluations)
     outcomes = runs.outcomes(request)
-    level = 100 * float((outcomes.answer == outcomes.truth).sel(attack="pgd-20").mean())
+    level = 100 * float((outcomes.prediction == outcomes.truth).sel(attack="pgd-20").mean())
     theirs = float(TABLES.load(1).overall.sel(defence="pgd-at", attack="pgd-20"))
     said = f"pgd-at under pgd-20: {level:.1f} % of all images, {theirs - level:.1f} points below Table 1 of Tian et al. 2021"
     assert said in describe.summary(request, outcomes)

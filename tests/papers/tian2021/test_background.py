@@ -37,7 +37,7 @@ def lightened(own, others):
     """Return images that are lighter around the surer the network is of them (1), or darker (-1), in class 3 and the others."""
     data = outcomes_with({("trades", "pgd-20", name): 60 for name in ("as they are", "white")}, 3, (*ALONG, "treatment"))
     first = data.isel(defence=0, attack=0, treatment=0)
-    height = first.logits.max("predicted").values * np.where(first.flipped, -1, 1)
+    height = first.logits.max("predicted").values * np.where(first.misclassified, -1, 1)
     luck = np.random.default_rng(1).normal(size=height.shape)
     return data.assign(white=("image", height * np.where(first.truth == 3, own, others) + luck))
 
@@ -89,8 +89,8 @@ def treated():
     dims, shape = ("defence", "seed", "attack", "treatment", "image"), (1, 2, 2, 2, 60)
     truth = np.broadcast_to(np.where((np.arange(60) % 2 == np.arange(2)[:, None]), 2, -1)[:, None, None], shape)
     logits = rng.normal(size=(*shape, 4))
-    data = {"truth": (dims, truth), "answer": (dims, logits.argmax(-1)), "logits": ((*dims, "predicted"), logits)}
-    data["flipped"] = (dims, (logits.argmax(-1) != 2) & (truth >= 0))
+    data = {"truth": (dims, truth), "prediction": (dims, logits.argmax(-1)), "logits": ((*dims, "predicted"), logits)}
+    data["misclassified"] = (dims, (logits.argmax(-1) != 2) & (truth >= 0))
     marks = {name: ("predicted", np.arange(4) == number) for name, number in (("vulnerable", 2), ("partner", 0))}
     whole = xr.Dataset(data, {"predicted": list("abcd"), "seed": [0, 1], **marks})
     return whole.assign(white=("image", np.where(np.arange(60) == 7, np.nan, rng.random(60))))
@@ -108,7 +108,7 @@ def test_lightness_and_confidence_are_correlated_by_rank_within_each_network(tre
             into.append((stats.rankdata(value) - 0.5) / len(members))
     expected = np.corrcoef(np.concatenate(sure), np.concatenate(white))[0, 1]
     total = bootstrap.sums(hot, dict(values.data_vars))
-    assert float(background.whiter_surer(total)) == pytest.approx(expected)
+    assert float(background.confidence_by_whiteness(total)) == pytest.approx(expected)
     assert np.allclose(ranks.products(confident, hot.white**5, hot.truth).y, values.y)  # of ranks, not of sizes
 
 

@@ -10,7 +10,7 @@ CLASSES = ["a", "b", "c", "d"]
 
 
 def outcomes(truth, answer):
-    rows = {"truth": truth, "answer": answer, "flipped": (truth != answer) & (truth >= 0)}
+    rows = {"truth": truth, "prediction": answer, "misclassified": (truth != answer) & (truth >= 0)}
     data = xr.Dataset({name: ("image", row) for name, row in rows.items()})
     return data.assign_coords(image=np.arange(len(truth)), predicted=CLASSES)
 
@@ -32,16 +32,16 @@ def drawn():
 @pytest.fixture
 def networks(drawn, monkeypatch):
     monkeypatch.setattr(homing, "mark_pair", lambda combined: combined)  # of datasets whose pair is known
-    return homing.arranged(*drawn).expand_dims(seed=[0], defence=["pgd-at"], attack=["pgd-20"])
+    return homing.arrange_networks(*drawn).expand_dims(seed=[0], defence=["pgd-at"], attack=["pgd-20"])
 
 
 def homes(networks):
     """Yield truth, prediction and, by class left out, whether the image is then correct, of each mistake of the full network."""
     full = networks.squeeze(["seed", "defence", "attack"], drop=True)
     for image in range(200):
-        i, j = (int(full[name].sel(without="").isel(image=image)) for name in ("truth", "answer"))
+        i, j = (int(full[name].sel(without="").isel(image=image)) for name in ("truth", "prediction"))
         if i != j:
-            yield i, j, [int(full.answer.sel(without=name).isel(image=image)) == i for name in CLASSES]
+            yield i, j, [int(full.prediction.sel(without=name).isel(image=image)) == i for name in CLASSES]
 
 
 def test_mistakes_and_those_of_them_that_home_are_counted_by_class_and_prediction(networks):

@@ -133,7 +133,7 @@ def hot(readouts=("logits", "cosines")):
         there[defences, :, 2, readout, 1:, 1:] = True
     truth = np.where(there, np.arange(images) % size, -1).astype("i2")
     answer = np.where(there, rng.integers(0, size, shape), -1).astype("i2")
-    values = {"truth": truth, "answer": answer, "flipped": there & (truth != answer)}
+    values = {"truth": truth, "prediction": answer, "misclassified": there & (truth != answer)}
     data = {name: (tuple(dims), value) for name, value in values.items()}
     whole = xr.Dataset(data, {**dims, "predicted": list("xyz")}, {"dataset": "digits", "scale": "quick"})
     return whole if len(readouts) > 1 else whole.isel(readout=0, drop=True)
@@ -143,34 +143,34 @@ def test_claims_use_the_stable_form_and_the_cosines_of_he():
     raw = hot()
     named = judging.canonical_names(raw)
     assert not {"form", "readout"} & set(named.dims)
-    found = temperature.tempered(raw, (2, 5)).sel(form="stable")
+    found = temperature.stack_temperatures(raw, (2, 5)).sel(form="stable")
     for name, ours in (("pgd-at", "pgd-at"), ("pgd-he", "pgd-he, cosines")):
-        spoken = named.answer.sel(defence=name, attack="temperature-pgd-20", inverse=5)
-        np.testing.assert_array_equal(spoken.squeeze(), found.answer.sel(defence=ours, inverse="5").squeeze())
-    clean = named.answer.sel(attack="clean", inverse="")
-    np.testing.assert_array_equal(clean, raw.answer.sel(attack="clean", inverse="", readout="logits", form=""))
+        spoken = named.prediction.sel(defence=name, attack="temperature-pgd-20", inverse=5)
+        np.testing.assert_array_equal(spoken.squeeze(), found.prediction.sel(defence=ours, inverse="5").squeeze())
+    clean = named.prediction.sel(attack="clean", inverse="")
+    np.testing.assert_array_equal(clean, raw.prediction.sel(attack="clean", inverse="", readout="logits", form=""))
 
 
 def test_pgd_is_the_temperature_of_1_and_cosines_are_a_further_network():
     raw = hot()
-    found = temperature.tempered(raw, (2, 5))
+    found = temperature.stack_temperatures(raw, (2, 5))
     assert list(found.defence.values) == ["pgd-at", "pgd-he", "pgd-he, cosines"]
     assert list(found.inverse.values) == ["1", "2", "5"]
     assert (found.truth >= 0).all()
-    first = raw.answer.sel(defence="pgd-he", attack="pgd-20", readout="cosines", inverse="", form="")
+    first = raw.prediction.sel(defence="pgd-he", attack="pgd-20", readout="cosines", inverse="", form="")
     for form in ("stable", "published"):
-        same = found.answer.sel(defence="pgd-he, cosines", form=form, inverse="1")
+        same = found.prediction.sel(defence="pgd-he, cosines", form=form, inverse="1")
         np.testing.assert_array_equal(same.squeeze(), first.squeeze())
-        other = raw.answer.sel(defence="pgd-at", attack="temperature-pgd-20", readout="logits", inverse=5, form=form)
-        np.testing.assert_array_equal(found.answer.sel(defence="pgd-at", form=form, inverse="5").squeeze(), other.squeeze())
+        other = raw.prediction.sel(defence="pgd-at", attack="temperature-pgd-20", readout="logits", inverse=5, form=form)
+        np.testing.assert_array_equal(found.prediction.sel(defence="pgd-at", form=form, inverse="5").squeeze(), other.squeeze())
 
 
 def test_a_network_without_the_whole_grid_is_left_out():
     raw = hot(("logits",))
-    assert list(temperature.tempered(raw, (2, 5)).defence.values) == ["pgd-at", "pgd-he"]
+    assert list(temperature.stack_temperatures(raw, (2, 5)).defence.values) == ["pgd-at", "pgd-he"]
     raw.truth.loc[{"defence": "pgd-he", "inverse": 5}] = -1
-    assert list(temperature.tempered(raw, (2, 5)).defence.values) == ["pgd-at"]
+    assert list(temperature.stack_temperatures(raw, (2, 5)).defence.values) == ["pgd-at"]
     with pytest.raises(KeyError, match="inverse"):
-        temperature.tempered(raw, (2, 50))
+        temperature.stack_temperatures(raw, (2, 50))
     with pytest.raises(KeyError, match="'attack'"):
-        temperature.tempered(raw.sel(attack=["clean", "pgd-20"]), (2, 5))
+        temperature.stack_temperatures(raw.sel(attack=["clean", "pgd-20"]), (2, 5))

@@ -28,7 +28,7 @@ ENDS = [
 
 def test_failed_attacks_are_in_the_order_of_what_a_temperature_breaks():
     whole = course([0, 0, 0, 0], ENDS, ["1", "5"])
-    assert trace_explorer.failed_pgd(whole).transpose("network", "image").values.tolist() == [[True, False, True, True]]
+    assert trace_explorer.pgd_failures(whole).transpose("network", "image").values.tolist() == [[True, False, True, True]]
     assert list(trace_explorer.select_images(whole).image.values) == [13, 12, 10]
     assert list(trace_explorer.select_images(whole, most=1).image.values) == [13]
 

@@ -33,8 +33,8 @@ def homed(home, again=0.3, another=0.3, table=60):
         found[name] = (np.where(truth == left, -1, truth), np.where(truth == left, -1, answer))
     data = outcomes_with({("pgd-at", "pgd-20", name): table for name in found}, along=(*ALONG, "without"))
     for place, (there, answer) in enumerate(found.values()):
-        data.truth[0, 0, place], data.answer[0, 0, place] = there, answer
-    return data.assign(flipped=data.answer != data.truth)
+        data.truth[0, 0, place], data.prediction[0, 0, place] = there, answer
+    return data.assign(misclassified=data.prediction != data.truth)
 
 
 def of_pairs(pairs, within, rest):

@@ -133,17 +133,17 @@ def test_the_gains_are_those_of_the_methods_with_both_rows():
 
 def test_the_control_is_interpolated_between_the_uniform_networks():
     sums = bootstrap.sums(uniform((20, 40, 80), 75, "1.25").expand_dims(seed=[0]), {})
-    assert float(calibrations.over_uniform(sums)) == pytest.approx(75 - 60)
-    assert float(calibrations.over_uniform(sums, metrics.overall)) == pytest.approx(75 - 60)
+    assert float(calibrations.gain_over_uniform(sums)) == pytest.approx(75 - 60)
+    assert float(calibrations.gain_over_uniform(sums, metrics.overall)) == pytest.approx(75 - 60)
 
 
 def test_rows_without_components_are_left_out():
     kept = {(name, "cr", kept): 60 for name in ("pgd-at", "at-ccm") for kept in ("last", "ema", "fawa")}
     main, components = outcomes_with(kept, along=(*ALONG, "checkpoint")), outcomes_with(under("trades-ccm", "trades-ccr"))
-    joined = methods.by_row(main, components.assign_coords(attack=["cr"]))
+    joined = methods.name_rows(main, components.assign_coords(attack=["cr"]))
     assert {"AT", "AT + EMA", "AT + CCM", "AT + CCM + EMA", "TRADES + CCM", "TRADES + CCR"} <= set(joined.defence.values)
     assert set(joined.attrs["refused"]) == {"AT + FAWA", "AT + CFA"}
-    assert "TRADES + CCM" not in methods.by_row(main).defence.values
+    assert "TRADES + CCM" not in methods.name_rows(main).defence.values
     assert (aggregate.counts(joined).sum(["label", "predicted"]) > 0).all()
 
 
@@ -151,7 +151,7 @@ def test_mean_settings_are_multiples_of_the_usual_one():
     data = xr.concat([settings(1.0, "pgd-at"), settings(1.3)], "defence").expand_dims(seed=[0])
     data = data.assign_attrs(eps="0.2", dataset="digits")
     swept = outcomes_with({("pgd-at", "pgd-20", eps): 60 for eps in ("0.1", "0.3")}, along=(*ALONG, "eps"))
-    joined = calibrations.with_mean_radius(data, swept.expand_dims(seed=[0, 1]))
+    joined = calibrations.stack_mean_radii(data, swept.expand_dims(seed=[0, 1]))
     assert joined.setting.values.tolist() == ["1/2", "1", "3/2", "1.3"]
     assert joined.seed.values.tolist() == [0]
     count = aggregate.counts(joined).sum(["label", "predicted"]).squeeze()
@@ -187,7 +187,7 @@ def test_gains_stand_next_to_those_of_the_paper():
 
 def test_networks_stand_at_their_mean_setting():
     data = uniform((20, 40, 80), 70).expand_dims(seed=[0]).assign_coords(setting=["1/2", "1", "3/2", "1.25"])
-    bounds, place = ablation.at_settings({"radius": data})
+    bounds, place = ablation.accuracy_by_setting({"radius": data})
     assert place.to_series().to_dict() == {"1/2": 0.5, "1": 1, "3/2": 1.5, "1.25": 1.25}
     value = bounds.sel(measure="radius, worst class", bound="value")
     assert value.sel(calibration="uniform").dropna("setting").to_series().to_dict() == {"1/2": 20, "1": 40, "3/2": 80}

@@ -65,7 +65,7 @@ def test_a_path_runs_from_the_lowest_setting_to_the_highest(counts):
 
 
 def test_the_explorer_shows_clean_and_attacked_images_at_each_setting(counts):
-    chart = charts.over_settings(counts, counts.sel(label=counts.label), SETTING, "8/255", live=False)
+    chart = charts.setting_explorer(counts, counts.sel(label=counts.label), SETTING, "8/255", live=False)
     params = {param["name"]: param for param in chart.to_dict()["params"]}
     assert params["chosen_eps"]["bind"]["options"] == ["4/255", "8/255", "12/255"]
     assert (params["chosen_eps"]["value"], params["chosen_class"]["value"]) == ("8/255", "a")

@@ -29,15 +29,15 @@ def test_classes_are_selected_on_validation_images_of_the_seeds_that_are_not_jud
     for seed, right in enumerate((falling, rising, rising, rising, falling)):
         table = np.diag(right) + np.roll(np.diag(40 - right), 1, 1)
         found["count"].loc[{"seed": seed, "epoch": 2, "split": "valid", "attack": "pgd-10"}] = table
-    assert classes.selected(found, "digits") == {"hard": ("0", "1", "2"), "easy": ("9", "8", "7", "6", "5")}
+    assert classes.select_groups(found, "digits") == {"hard": ("0", "1", "2"), "easy": ("9", "8", "7", "6", "5")}
     # Of a dataset without such seeds, all of them count.
-    assert classes.selected(found.sel(seed=[0, 4]), "digits")["hard"] == ("9", "8", "7")
+    assert classes.select_groups(found.sel(seed=[0, 4]), "digits")["hard"] == ("9", "8", "7")
 
 
 def test_means_of_groups_and_their_difference():
     rates = xr.DataArray([10.0, 20.0, 40.0, 70.0], {"label": list("abcd")}, ("label",))
     rates = rates.assign_coords(hard=("label", [True, True, False, False]), easy=("label", [False, False, True, False]))
-    found = classes.of_groups(rates)
+    found = classes.group_points(rates)
     assert found.values.tolist() == [15, 40, -25]
     assert found.group.values.tolist() == ["hard", "easy", "hard less easy"]
     assert np.isnan(classes.mean_of(rates.where(rates.label != "a"), "hard"))

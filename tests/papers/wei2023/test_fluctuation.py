@@ -34,7 +34,7 @@ def evaluated(rates, seed=0, first=0):
     answer = np.where(right, truth, (truth + 1 + place % 9) % CLASSES).astype("i2")
     dims = ("defence", "seed", "attack", "checkpoint", "image")
     shape = (1, 1, 1, *right.shape)
-    data = {"truth": np.broadcast_to(truth, shape), "answer": answer.reshape(shape), "flipped": ~right.reshape(shape)}
+    data = {"truth": np.broadcast_to(truth, shape), "prediction": answer.reshape(shape), "misclassified": ~right.reshape(shape)}
     coords = {"defence": ["pgd-at"], "seed": [seed], "attack": ["pgd-10"], "checkpoint": names}
     coords |= {"image": first + np.arange(len(truth)), "predicted": list(map(str, CLASS))}
     attrs = {"dataset": "digits", "scale": "quick"}
@@ -43,7 +43,7 @@ def evaluated(rates, seed=0, first=0):
 
 def together(*runs):
     """Return outcomes of several seeds, each evaluated on images of its own."""
-    fill = {"truth": -1, "answer": -1, "flipped": False}
+    fill = {"truth": -1, "prediction": -1, "misclassified": False}
     return xr.concat(runs, "seed", join="outer", fill_value=fill, combine_attrs="override")
 
 
@@ -51,7 +51,7 @@ def inputs(plain, fawa=None, valid=None, runs=trained_thrice):
     """Return what the claims take, of three runs: rates of the plain weights, of FAWA and of the validation images."""
     outcomes = runs(evaluated({"plain": plain, "fawa": FLAT if fawa is None else fawa}))
     choices = fluctuation.choices(outcomes, runs(evaluated({"plain": plain if valid is None else valid})))
-    return {"epochs": fluctuation.by_epoch(outcomes), "choices": choices}
+    return {"epochs": fluctuation.stack_epochs(outcomes), "choices": choices}
 
 
 def two_epochs(average, fair):
@@ -101,7 +101,7 @@ def judged(name, data):
 
 
 def sums(*runs):
-    return bootstrap.sums(fluctuation.by_epoch(together(*runs)), {})
+    return bootstrap.sums(fluctuation.stack_epochs(together(*runs)), {})
 
 
 def test_changes_of_two_runs_do_not_cancel_each_other():
@@ -115,7 +115,7 @@ def test_changes_of_two_runs_do_not_cancel_each_other():
 
 def test_a_draw_of_one_run_has_the_changes_of_that_run():
     """In a draw that leaves a run out, its accuracy is unknown and does not count."""
-    outcomes = fluctuation.by_epoch(
+    outcomes = fluctuation.stack_epochs(
         together(evaluated({"plain": swinging(20, 40, *CLASS)}), evaluated({"plain": FLAT}, 1, first=2000))
     )
     assert float(fluctuation.mean_change(bootstrap.sums(outcomes, {}), metrics.overall)) == pytest.approx(10)
@@ -127,7 +127,7 @@ def test_a_draw_of_one_run_has_the_changes_of_that_run():
 
 def test_a_table_of_the_changes_is_that_of_the_measures():
     swings = {"plain": swinging(20, 40, 0), "ema": swinging(20, 30, 0), "fawa": swinging(20, 25, 0)}
-    outcomes = fluctuation.by_epoch(evaluated(swings))
+    outcomes = fluctuation.stack_epochs(evaluated(swings))
     bounds = fluctuation.changes(outcomes, draws=50)
     values = {str(name): bounds.sel(quantity=name, bound="value").values.tolist() for name in bounds.quantity.values}
     assert values["worst class"] == pytest.approx([20, 10, 5])
@@ -137,18 +137,20 @@ def test_a_table_of_the_changes_is_that_of_the_measures():
 
 
 def test_weights_that_were_not_evaluated_are_left_out_and_averages_that_no_epoch_entered():
-    assert fluctuation.by_epoch(evaluated({"plain": FLAT, "fawa": FLAT - 1})).weights.values.tolist() == ["plain", "fawa"]
-    assert fluctuation.by_epoch(evaluated({"plain": FLAT, "fawa": FLAT})).weights.values.tolist() == ["plain"]
+    assert fluctuation.stack_epochs(evaluated({"plain": FLAT, "fawa": FLAT - 1})).weights.values.tolist() == ["plain", "fawa"]
+    assert fluctuation.stack_epochs(evaluated({"plain": FLAT, "fawa": FLAT})).weights.values.tolist() == ["plain"]
 
 
 def test_each_run_selects_its_epoch_on_validation_images_and_the_last_of_equal_ones():
     first, second = two_epochs(of(10, 90), of(50, 84)), np.where(np.arange(12)[:, None] == 4, 90, 30)
     valid = together(evaluated({"plain": first}), evaluated({"plain": second}, 1, first=2000))
-    count = fluctuation.run_counts(fluctuation.by_epoch(valid))
+    count = fluctuation.run_counts(fluctuation.stack_epochs(valid))
     epochs = fluctuation.chosen_epochs(count)
     assert epochs.sel(run="seed 0").to_series().to_dict() == {"average": 3, "worst": 9, "sum": 9}
     assert epochs.sel(run="seed 1").values.tolist() == [5, 5, 5]
-    assert fluctuation.chosen_epochs(fluctuation.run_counts(fluctuation.by_epoch(evaluated({"plain": FLAT})))).values.max() == 12
+    assert (
+        fluctuation.chosen_epochs(fluctuation.run_counts(fluctuation.stack_epochs(evaluated({"plain": FLAT})))).values.max() == 12
+    )
 
 
 def test_the_chosen_epoch_is_evaluated_on_test_images():
@@ -162,5 +164,5 @@ def test_the_chosen_epoch_is_evaluated_on_test_images():
     expected = {"average": [78, 71], "worst": [72, 77], "sum": [72, 77], "average, on test images": [80, 80]}
     for name, rates in expected.items():
         assert right.sel(chosen=name).values.tolist() == rates, name
-    bounds = fluctuation.of_choices(choices, draws=20)
+    bounds = fluctuation.choice_accuracies(choices, draws=20)
     assert float(bounds.sel(measure="all images", chosen="average", bound="value")) == pytest.approx(np.mean(expected["average"]))

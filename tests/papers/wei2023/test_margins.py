@@ -86,8 +86,8 @@ def test_the_best_epoch_stands_next_to_the_last(trainings):
     best = [best[0], best[1].sel(eps="0.3", drop=True).assign_attrs(eps="0.3")]
     with pytest.raises(KeyError):
         margins.best_and_last(plain, swept.sel(eps=["0.1"]), *best)
-    assert margins.in_best_phase(plain, swept, None, best[1]).identical(margins.in_best_phase(plain, swept))
-    assert margins.in_best_phase(plain, swept, *best).margin.values.tolist() == ["1", "3/2"]
+    assert margins.select_best_phase(plain, swept, None, best[1]).identical(margins.select_best_phase(plain, swept))
+    assert margins.select_best_phase(plain, swept, *best).margin.values.tolist() == ["1", "3/2"]
     joined = margins.best_and_last(plain, swept, *best)
     assert (list(joined.checkpoint.values), list(joined.margin.values)) == (["last", "best"], ["1", "3/2"])
     assert (list(joined.attack.values), joined.attrs["dataset"]) == (["pgd-20"], "cifar10")
@@ -118,17 +118,17 @@ def trainings():
 
 
 def test_radii_are_joined_in_rising_order_for_the_seeds_that_all_have(trainings):
-    joined = sweeps.by_radius(*trainings)
+    joined = sweeps.stack_radii(*trainings)
     assert list(joined.eps.values) == ["0.1", "0.2", "0.3"]
     assert (joined.seed.values.tolist(), joined.attrs["eps"]) == ([1], "0.2")
-    judged = sweeps.by_margin(joined)
+    judged = sweeps.stack_margins(joined)
     assert list(judged.margin.values) == ["1/2", "1", "3/2"]
     assert (judged.hard.values.tolist(), "eval_eps" in judged.dims) == (HARD.tolist(), False)
     # Where a single radius was judged, or a single other one trained.
     plain, swept = (one.sel(eval_eps="0.2", drop=True) for one in trainings)
     single = swept.sel(eps="0.3", drop=True).assign_attrs(eps="0.3")
-    assert list(sweeps.by_radius(plain, single).eps.values) == ["0.2", "0.3"]
-    assert list(sweeps.by_radius(plain, swept).eval_eps.values) == ["0.2"]
+    assert list(sweeps.stack_radii(plain, single).eps.values) == ["0.2", "0.3"]
+    assert list(sweeps.stack_radii(plain, swept).eval_eps.values) == ["0.2"]
 
 
 def _of_radius(swept):
@@ -140,7 +140,7 @@ def _of_radius(swept):
 def test_networks_of_a_larger_radius_may_be_trained_against_more_steps(trainings):
     plain, swept = trainings
     apart = swept.assign(truth=xr.where(_of_radius(swept), swept.truth, -1).transpose(..., "image"))
-    assert sweeps.by_radius(plain, apart).identical(sweeps.by_radius(plain, swept))
+    assert sweeps.stack_radii(plain, apart).identical(sweeps.stack_radii(plain, swept))
 
 
 def _histories():

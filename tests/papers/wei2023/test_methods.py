@@ -19,7 +19,10 @@ def trained(defences, checkpoints, lacking=()):
     truth = np.zeros_like(answer)
     for defence, checkpoint in lacking:
         truth[defences.index(defence), :, :, checkpoints.index(checkpoint)] = -1
-    data = {name: (tuple(sizes), value) for name, value in (("truth", truth), ("answer", answer), ("flipped", truth != answer))}
+    data = {
+        name: (tuple(sizes), value)
+        for name, value in (("truth", truth), ("prediction", answer), ("misclassified", truth != answer))
+    }
     coords = {"defence": defences, "attack": ["cr"], "checkpoint": checkpoints, "seed": [0], "predicted": ["0"]}
     return xr.Dataset(data, coords, {"scale": "quick"})
 
@@ -29,35 +32,35 @@ CHECKPOINTS = ["last", "ema", "fawa"]
 
 
 def test_rows_are_trainings_and_checkpoints_in_the_order_of_the_tables():
-    found = methods.by_method(trained(DEFENCES, CHECKPOINTS, [("frl-rmrw", "fawa"), ("at-ccm", "ema")]))
+    found = methods.name_methods(trained(DEFENCES, CHECKPOINTS, [("frl-rmrw", "fawa"), ("at-ccm", "ema")]))
     assert "checkpoint" not in found.dims
     assert found.attrs == {"scale": "quick", "refused": {}}
-    answers = {str(name): int(found.answer.sel(defence=name).isel(image=0).squeeze()) for name in found.defence.values}
+    answers = {str(name): int(found.prediction.sel(defence=name).isel(image=0).squeeze()) for name in found.defence.values}
     assert answers == {"AT": 0, "AT + EMA": 1, "AT + FAWA": 2, "AT + CCM": 3, "AT + CFA": 5, "FRL": 6, "FRL + EMA": 7}
 
 
 def test_an_average_that_no_epoch_entered_is_no_row():
     trainings = trained(DEFENCES, CHECKPOINTS)
     at_ccm = {"defence": "at-ccm", "checkpoint": "fawa"}
-    trainings.answer.loc[at_ccm] = trainings.answer.sel(at_ccm | {"checkpoint": "last"})
-    found = methods.by_method(trainings)
+    trainings.prediction.loc[at_ccm] = trainings.prediction.sel(at_ccm | {"checkpoint": "last"})
+    found = methods.name_methods(trainings)
     assert {"AT + FAWA", "AT + CCM"} <= set(found.defence.values)
     assert "AT + CFA" not in found.defence
     assert found.attrs["refused"] == {"AT + CFA": "FAWA gave no average"}
-    assert "at-cfa" not in overview.with_cfa(trained(["standard"], ["last"]), trainings).defence.values
+    assert "at-cfa" not in overview.add_cfa(trained(["standard"], ["last"]), trainings).defence.values
 
 
 def test_best_epochs_are_of_the_same_methods():
-    found = methods.by_method(trained(DEFENCES, ["last", "best", "best-ema", "best-fawa"]), best=True)
-    answers = {str(name): int(found.answer.sel(defence=name).isel(image=0).squeeze()) for name in found.defence.values}
+    found = methods.name_methods(trained(DEFENCES, ["last", "best", "best-ema", "best-fawa"]), best=True)
+    answers = {str(name): int(found.prediction.sel(defence=name).isel(image=0).squeeze()) for name in found.defence.values}
     assert {name: answers[name] for name in ("AT", "AT + EMA", "AT + CFA")} == {"AT": 1, "AT + EMA": 2, "AT + CFA": 7}
 
 
 def test_without_averages_there_are_the_last_weights():
-    found = methods.by_method(trained(DEFENCES, ["last"]).squeeze("checkpoint", drop=True))
+    found = methods.name_methods(trained(DEFENCES, ["last"]).squeeze("checkpoint", drop=True))
     assert found.defence.values.tolist() == ["AT", "AT + CCM", "FRL"]
     with pytest.raises(NotRecorded, match="no method of Tables 1 to 3"):
-        methods.by_method(trained(["mart"], ["last"]))
+        methods.name_methods(trained(["mart"], ["last"]))
 
 
 def test_every_row_of_the_tables_is_a_method():
@@ -71,12 +74,12 @@ def test_every_row_of_the_tables_is_a_method():
 
 def test_the_page_of_the_defences_has_the_rows_of_cfa_that_are_there():
     data, cfa = trained(["standard", "pgd-at"], ["last"]), trained(DEFENCES, CHECKPOINTS, [("at-ccm", "fawa")])
-    found = overview.with_cfa(data.squeeze("checkpoint", drop=True), cfa)
-    answers = {str(name): int(found.answer.sel(defence=name).isel(image=0).squeeze()) for name in found.defence.values}
+    found = overview.add_cfa(data.squeeze("checkpoint", drop=True), cfa)
+    answers = {str(name): int(found.prediction.sel(defence=name).isel(image=0).squeeze()) for name in found.defence.values}
     assert answers == {"standard": 0, "pgd-at": 1, "at-ccm": 3, "at-ema": 1, "at-fawa": 2}
 
 
 def test_a_history_belongs_to_every_checkpoint_of_a_training():
     history = xr.Dataset({"seconds": (("defence", "epoch"), [[1.0, 2.0], [3.0, 4.0]])}, {"defence": ["pgd-at", "at-ccm"]})
-    found = overview.with_cfa(history.sel(defence=["pgd-at"]), history)
+    found = overview.add_cfa(history.sel(defence=["pgd-at"]), history)
     assert found.seconds.sum("epoch").to_series().to_dict() == {"pgd-at": 3, "at-ccm": 7, "at-cfa": 7, "at-ema": 3, "at-fawa": 3}

@@ -24,7 +24,7 @@ def simulated(rng, gains=None, trainings=5):
 
 
 def test_the_primaries_are_cfa_over_its_base_and_over_ema_on_both_sets_of_images():
-    table = plan.compared(simulated(np.random.default_rng(0)))
+    table = plan.comparisons(simulated(np.random.default_rng(0)))
     assert len(table) == 8
     assert set(table["first"]) == {"AT + CFA", "TRADES + CFA"}
     assert set(table.second) == {"AT", "AT + EMA", "TRADES", "TRADES + EMA"}
@@ -38,9 +38,9 @@ def test_without_a_difference_all_tests_together_rarely_find_one_and_a_gain_as_t
     rng, wrong, found, equal = np.random.default_rng(1), 0, 0, 0
     gains = {"AT + CFA": (0.0, 2.5), "TRADES + CFA": (0.0, 2.5)}
     for _ in range(100):
-        first = plan.decisions(plan.compared(simulated(rng)), plan.LOOKS[5])
+        first = plan.decisions(plan.comparisons(simulated(rng)), plan.LOOKS[5])
         wrong += first.isin(["higher", "lower"]).any()
-        table = plan.compared(simulated(rng, gains))
+        table = plan.comparisons(simulated(rng, gains))
         words = plan.decisions(table, plan.LOOKS[5])
         found += (words[table.images == plan.IMAGES[1]] == "higher").all()
         equal += (words[table.images == plan.IMAGES[0]] == "higher").any()
@@ -51,23 +51,23 @@ def test_without_a_difference_all_tests_together_rarely_find_one_and_a_gain_as_t
 
 def test_a_difference_is_called_by_its_sign_and_one_within_a_point_equal():
     rng = np.random.default_rng(2)
-    table = plan.compared(simulated(rng, {"AT + CFA": (-4.0, 4.0)}, 8))
+    table = plan.comparisons(simulated(rng, {"AT + CFA": (-4.0, 4.0)}, 8))
     words = plan.decisions(table, plan.LOOKS[8])
     of_at = words[(table["first"] == "AT + CFA")]
     assert of_at.tolist() == ["lower", "higher"] * 2
     low, high = table.loc[0, ["low", "high"]]
     assert low < table.difference[0] < high
     narrow = 50 + (simulated(rng, trainings=8) - 50) / 10
-    assert set(plan.decisions(plan.compared(narrow), plan.LOOKS[8])) == {"equal"}
+    assert set(plan.decisions(plan.comparisons(narrow), plan.LOOKS[8])) == {"equal"}
     wide = 50 + (simulated(rng) - 50) * 10
-    assert set(plan.decisions(plan.compared(wide), plan.LOOKS[5])) == {"open"}
+    assert set(plan.decisions(plan.comparisons(wide), plan.LOOKS[5])) == {"open"}
 
 
 def test_methods_that_share_their_trainings_are_compared_in_pairs():
     rate = simulated(np.random.default_rng(5)) + xr.DataArray(10.0 * np.arange(5), {"seed": range(5)})
-    table = plan.compared(rate, plan.SECONDARIES)
+    table = plan.comparisons(rate, plan.SECONDARIES)
     assert (table.high - table.low).max() < 5
-    assert (plan.compared(rate).high - plan.compared(rate).low).min() > 20
+    assert (plan.comparisons(rate).high - plan.comparisons(rate).low).min() > 20
 
 
 def test_the_second_look_comes_only_where_the_first_left_something_open_and_changes_nothing_that_is_decided():
@@ -85,7 +85,7 @@ def test_the_second_look_comes_only_where_the_first_left_something_open_and_chan
     # A training that was refused is replaced by that of the next seed, in all arms.
     rate.loc[{"seed": 2, "defence": "TRADES"}] = np.nan
     (look,) = plan.looks(rate.isel(seed=slice(6)))
-    assert look.difference[0] == pytest.approx(plan.compared(rate.sel(seed=[0, 1, 3, 4, 5])).difference[0])
+    assert look.difference[0] == pytest.approx(plan.comparisons(rate.sel(seed=[0, 1, 3, 4, 5])).difference[0])
 
 
 def test_trainings_whose_gate_took_few_or_nearly_all_epochs_are_left_out_of_the_second_analysis():
@@ -94,10 +94,10 @@ def test_trainings_whose_gate_took_few_or_nearly_all_epochs_are_left_out_of_the_
     taken[..., 120:, 1] = True
     coords = {"defence": arms, "seed": range(5), "epoch": range(1, 201), "average": ["ema", "fawa"]}
     history = xr.Dataset({"taken": (tuple(coords), taken)}, coords)
-    assert float(plan.accepted(history).min()) == pytest.approx(0.8)
-    assert plan.gated(rate, plan.accepted(history)).identical(rate)
+    assert float(plan.accepted_share(history).min()) == pytest.approx(0.8)
+    assert plan.apply_gate(rate, plan.accepted_share(history)).identical(rate)
     taken[1, 2, 100:, 1] = True
-    kept = plan.gated(rate, plan.accepted(history))
+    kept = plan.apply_gate(rate, plan.accepted_share(history))
     assert kept.isnull().sum() == 2 * 4  # each checkpoint of that training
     assert kept.sel(seed=2, defence=["AT + CCM", "AT + CFA", "AT + CCM + EMA", "AT + CCM + sham"]).isnull().all()
     table = plan.report({"preregistered": rate.to_dataset(name="rate")}, history)
@@ -120,10 +120,10 @@ def test_rates_are_shares_of_right_images_by_method_and_nothing_is_compared_befo
         truth = np.broadcast_to(np.arange(200) % 10, sizes).copy()
         answer = np.where(rng.random(sizes) < 0.5, truth, (truth + 1) % 10)
         names = (*dims, "checkpoint", "image")
-        rows[images] = xr.Dataset({"truth": (names, truth), "answer": (names, answer)}, dims | {"checkpoint": places})
+        rows[images] = xr.Dataset({"truth": (names, truth), "prediction": (names, answer)}, dims | {"checkpoint": places})
     found = plan.rates(*rows.values())
     one = rows[plan.IMAGES[0]].sel(defence="at-ccm", checkpoint="fawa", seed=3, attack="strong")
-    expected = 100 * float((one.truth == one.answer).mean())
+    expected = 100 * float((one.truth == one.prediction).mean())
     assert found.rate.sel(defence="AT + CFA", seed=3, images=plan.IMAGES[0]).item() == pytest.approx(expected)
     assert plan.report({}).startswith("<p>0 of 5 trainings")
     assert plan.report({"preregistered": found.isel(seed=slice(4))}).startswith("<p>4 of 5 trainings")

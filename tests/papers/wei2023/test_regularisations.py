@@ -58,7 +58,7 @@ def test_betas_are_joined_in_rising_order_also_where_the_lowest_is_the_only_othe
     both = both.transpose("defence", "seed", ...).assign_attrs(dataset="digits", eps="0.2")
     plain, low = (both.sel(beta=beta, drop=True) for beta in ("6", "1"))
     swept = xr.concat([low, low], "beta").assign_coords(beta=[3.0, 1.0])
-    assert list(sweeps.by_beta(plain, swept).beta.values) == ["1", "3", "6"]
+    assert list(sweeps.stack_betas(plain, swept).beta.values) == ["1", "3", "6"]
     joined = regularisations.SECTION.arrange["betas"].function(plain, low)
     assert list(joined.beta.values) == ["1", "6"]
     assert joined.hard.sum() == 3

@@ -132,7 +132,7 @@ ALL = {"AT": 50, "AT + EMA": 52, "AT + CFA": 60, "TRADES": 50, "TRADES + EMA": 5
 
 
 def test_printed_gains_have_the_errors_of_seeds_and_of_images_of_which_those_decide():
-    printed = gains.as_printed(1, section.COMPARISONS)
+    printed = gains.printed_gains(1, section.COMPARISONS)
     assert printed["value"].size == len(section.COMPARISONS) * 2 * 2
     one = printed.sel(comparison="AT + CFA over AT + EMA", measure="worst class", checkpoint="best")
     assert float(one["value"]) == pytest.approx(24.4 - 21.3)
@@ -141,7 +141,7 @@ def test_printed_gains_have_the_errors_of_seeds_and_of_images_of_which_those_dec
     overall = printed.sel(comparison="AT + CFA over AT", measure="all images", checkpoint="last")
     assert float(overall["images"]) == pytest.approx(100 * np.sqrt((0.477 * 0.523 + 0.43 * 0.57) / 10_000))
     # Table 4 has no spread and no FRL.
-    fourth = gains.as_printed(4, section.COMPARISONS)
+    fourth = gains.printed_gains(4, section.COMPARISONS)
     assert fourth["seeds"].isnull().all()
     assert fourth.measure.values.tolist() == ["all images", "worst fifth of the classes"]
     assert not any("FRL" in name for name in fourth.comparison.values)
@@ -167,7 +167,7 @@ def test_our_gains_are_of_the_methods_that_are_recorded():
     assert value.sel(measure="worst class").values == pytest.approx([-40, 1, -42, -4], abs=1e-3)
     assert (ours.sel(bound="low") <= value).all()
     assert (value <= ours.sel(bound="high")).all()
-    both = gains.by_source(gains.as_printed(1, section.COMPARISONS), ours)
+    both = gains.gains_by_source(gains.printed_gains(1, section.COMPARISONS), ours)
     assert both.source.values.tolist() == ["theirs, best epoch", "theirs, last epoch", "ours, last epoch"]
     assert both.sel(source="ours, last epoch", bound="value", measure="all images").notnull().sum() == 4
     with pytest.raises(NoAverage, match="no two methods"):

@@ -28,7 +28,7 @@ def test_all_claims_have_a_broken_model():
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_theorem_holds_and_fails_where_what_it_supposes_is_broken(name):
-    holds, fails = (theorems.judged(CLAIMS[name], data) for data in (DRAWN, BROKEN[name]))
+    holds, fails = (theorems.judge(CLAIMS[name], data) for data in (DRAWN, BROKEN[name]))
     assert (holds.verdict, holds.images, fails.verdict) == ("holds", 5000, "fails")
     assert 0 < holds.effect == holds.low < holds.high
     assert fails.effect < 0
@@ -38,7 +38,7 @@ def test_a_theorem_holds_and_fails_where_what_it_supposes_is_broken(name):
 def test_a_single_violation_is_enough(name):
     one = BROKEN[name].isel(setting=[int(CLAIMS[name].measure(BROKEN[name]).argmin("setting"))])
     data = xr.concat([DRAWN, one], "setting")
-    verdict = theorems.judged(CLAIMS[name], data)
+    verdict = theorems.judge(CLAIMS[name], data)
     assert (verdict.verdict, verdict.sample) == ("fails", "5,001 settings")
 
 

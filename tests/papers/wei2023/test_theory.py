@@ -61,10 +61,10 @@ def grid(model, radii, b):
 @given(SOME, st.floats(0, 0.9))
 def test_training_leads_to_the_best_weight_of_a_grid(model, share):
     eps = share * model.eta
-    if float(model.trained(eps)) < 8 * np.sqrt(model.d * model.variance):  # beyond, the accuracy is flat
-        reached, best = (float(model.accuracy(w, eps).mean()) for w in (float(model.trained(eps)), grid(model, eps, 0.0)))
+    if float(model.trained_weight(eps)) < 8 * np.sqrt(model.d * model.variance):  # beyond, the accuracy is flat
+        reached, best = (float(model.accuracy(w, eps).mean()) for w in (float(model.trained_weight(eps)), grid(model, eps, 0.0)))
         assert reached == pytest.approx(best, abs=1e-7)
-    fitted = [float(model.trained(eps, intercept=True)), grid(model, eps, model.intercept)]
+    fitted = [float(model.trained_weight(eps, intercept=True)), grid(model, eps, model.intercept)]
     rates = [float(model.accuracy(w, eps, model.intercept).mean()) for w in fitted]
     assert rates[0] == pytest.approx(rates[1], abs=1e-7)
 
@@ -72,7 +72,7 @@ def test_training_leads_to_the_best_weight_of_a_grid(model, share):
 @given(SOME, st.floats(0, 0.9))
 def test_no_other_intercept_is_better(model, share):
     eps = share * model.eta
-    best = float(model.accuracy(model.trained(eps, intercept=True), eps, model.intercept).mean())
+    best = float(model.accuracy(model.trained_weight(eps, intercept=True), eps, model.intercept).mean())
     w, b = xr.DataArray(np.geomspace(0.02, 50, 200), dims="w"), xr.DataArray(np.linspace(-1.5, 1.5, 13), dims="b")
     assert float(model.accuracy(w, eps, b).mean("label").max()) <= best + 1e-9
 
@@ -83,20 +83,20 @@ def test_peaks_and_preferred_radii_are_those_of_a_grid(model, share):
     w = xr.DataArray(np.geomspace(0.01, 100, 20_001), dims="w")
     at_peak = model.accuracy(model.peaks(eps), eps)
     assert float((model.accuracy(w, eps).max("w") - at_peak).max()) < 1e-6
-    np.testing.assert_allclose(model.trained(model.preferred(eps).values), model.peaks(eps).values, rtol=1e-9)
-    low, high = model.preferred(eps).sel(label=["hard", "easy"]).values
+    np.testing.assert_allclose(model.trained_weight(model.preferred_radius(eps).values), model.peaks(eps).values, rtol=1e-9)
+    low, high = model.preferred_radius(eps).sel(label=["hard", "easy"]).values
     assert low < eps < high or eps == 0
 
 
 def test_numbers_of_the_page_follow_from_the_formulas():
-    assert float(PAGE.preferred(0.0).sel(label="easy")) == pytest.approx(0.4 * (1 - logit(0.775) / logit(0.85)))
+    assert float(PAGE.preferred_radius(0.0).sel(label="easy")) == pytest.approx(0.4 * (1 - logit(0.775) / logit(0.85)))
     assert pytest.approx(-0.1932651829) == PAGE.intercept
 
 
 def test_an_attack_replaces_the_mean_and_no_finite_weight_is_best_from_there_on():
     shifted = Model(p_easy=0.85, p_hard=0.7, eta=0.25, variance=0.6, d=1)
     xr.testing.assert_allclose(PAGE.accuracy(1.3, 0.15), shifted.accuracy(1.3))
-    assert np.isinf([PAGE.trained(0.4), PAGE.trained(0.5)]).all()
+    assert np.isinf([PAGE.trained_weight(0.4), PAGE.trained_weight(0.5)]).all()
     np.testing.assert_allclose(PAGE.accuracy(np.inf).values, [85, 70])
 
 

@@ -50,7 +50,7 @@ def test_the_expressions_are_the_formulas_at_random_parameters(intercept):
     for model, shares, weight in settings(6, seed=len(intercept)):
         fitted, eps = intercept == "with", shares["trained_share"] * model.eta
         judged, b = shares["judged_share"] * model.eta, model.intercept if intercept == "with" else 0.0
-        trained = float(model.trained(eps, intercept=fitted))
+        trained = float(model.trained_weight(eps, intercept=fitted))
         expected = {"shift": b, "trained_weight": trained, "training_radius": eps}
         expressions = {f"of_{name}": name for name in expected}
         for kind, radius in (("clean", 0.0), ("attacked", judged)):

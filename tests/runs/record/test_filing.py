@@ -37,8 +37,8 @@ ALL = ["nothing is left: all 1 runs of the queue are recorded or packed"]
 
 
 def item(spec, *evaluations, further=(), weights=False):
-    stored = tuple((schema, one.resolved_for(spec)) for schema, one in further)
-    return Item(spec, tuple(one.resolved_for(spec) for one in evaluations), "a test", stored, weights)
+    stored = tuple((schema, one.resolve_for(spec)) for schema, one in further)
+    return Item(spec, tuple(one.resolve_for(spec) for one in evaluations), "a test", stored, weights)
 
 
 def record(items, out=None, seconds=600, **more):
@@ -60,7 +60,7 @@ def filed(data, small, done):
 @pytest.fixture
 def packed(filed, tmp_path):
     """The same in an archive."""
-    return archive.pack([(filed, [CLEAN.resolved_for(filed)])], tmp_path / "packed", weights="full")
+    return archive.pack([(filed, [CLEAN.resolve_for(filed)])], tmp_path / "packed", weights="full")
 
 
 def files(folder):
@@ -74,16 +74,16 @@ def files(folder):
 def test_full_weights_come_back_bit_by_bit_with_checksums(data, small, done, tmp_path):
     pool.ensure_runs([(small, [CLEAN])], workers=1)
     weights = store.weights(small).read_bytes()
-    path = archive.pack([(small, [CLEAN.resolved_for(small)])], tmp_path, weights="full")
+    path = archive.pack([(small, [CLEAN.resolve_for(small)])], tmp_path, weights="full")
     shutil.rmtree(data / "runs")
     assert archive.unpack(path) == ([small.relative_path], [])
-    assert store.weights(small) == store.recorded(small) / store.WEIGHTS
+    assert store.weights(small) == store.recorded_folder(small) / store.WEIGHTS
     assert store.weights(small).read_bytes() == weights
     with tarfile.open(path) as tar:
         manifest = json.load(tar.extractfile(archive.MANIFEST))
-    sums = json.loads((store.recorded(small) / store.CHECKSUMS).read_text())
+    sums = json.loads((store.recorded_folder(small) / store.CHECKSUMS).read_text())
     assert sums == manifest["runs"][small.relative_path]["files"]
-    assert set(sums) == {"history.nc", "spec.json", "weights.safetensors", f"outcomes/{CLEAN.resolved_for(small).name}.nc"}
+    assert set(sums) == {"history.nc", "spec.json", "weights.safetensors", f"outcomes/{CLEAN.resolve_for(small).name}.nc"}
     assert archive.unpack(path) == ([], [small.relative_path])
 
 
@@ -92,11 +92,14 @@ def test_weights_of_each_evaluated_checkpoint_come_along(data, small, ready, tmp
     ready(spec)
     pool.ensure_runs([(spec, [average])], workers=1)
     record([item(spec, average, weights=True)])
-    assert {path.name for path in store.recorded(spec).glob("*.safetensors")} == {store.WEIGHTS}
-    path = archive.pack([(spec, [average.resolved_for(spec)])], tmp_path / "packed", weights="full")
+    assert {path.name for path in store.recorded_folder(spec).glob("*.safetensors")} == {store.WEIGHTS}
+    path = archive.pack([(spec, [average.resolve_for(spec)])], tmp_path / "packed", weights="full")
     shutil.rmtree(data / "runs")
     archive.unpack(path)
-    assert {path.name for path in store.recorded(spec).glob("*.safetensors")} == {store.WEIGHTS, "weights-average.safetensors"}
+    assert {path.name for path in store.recorded_folder(spec).glob("*.safetensors")} == {
+        store.WEIGHTS,
+        "weights-average.safetensors",
+    }
     assert record([item(spec, average, replace(PGD, checkpoint="average"))])[0].startswith("evaluated")
 
 
@@ -104,14 +107,14 @@ def test_weights_of_each_evaluated_checkpoint_come_along(data, small, ready, tmp
 
 
 def test_new_results_of_a_recorded_network_are_filed_beside_it(data, filed):
-    before = files(store.recorded(filed))
+    before = files(store.recorded_folder(filed))
     lines = record([item(filed, CLEAN, PGD, further=FURTHER)])
     done = [line.split(" at ")[0].split(" pgd")[0] for line in lines[:4]]
     assert done == ["stored features of", "stored examples of", "traced", "evaluated"]
-    added = files(store.recorded(filed)) - before
+    added = files(store.recorded_folder(filed)) - before
     assert {name.split("/")[0] for name in added} == {"outcomes", "examples", "courses", "features-2"}
     assert len(added) == 4
-    sums = json.loads((store.recorded(filed) / store.CHECKSUMS).read_text())
+    sums = json.loads((store.recorded_folder(filed) / store.CHECKSUMS).read_text())
     assert added <= set(sums)
     assert not (data / "runs" / "digits").exists()
     assert record([item(filed, CLEAN, PGD, further=FURTHER)]) == ALL
@@ -125,12 +128,12 @@ def test_new_results_of_a_recorded_network_are_filed_beside_it(data, filed):
 
 def test_a_run_evaluates_a_recorded_network_without_training_it(data, filed):
     assert pool.ensure_runs([(filed, [PGD])], workers=1) == 1
-    assert (store.recorded(filed) / store.Key(filed, store.OUTCOMES, PGD).name).exists()
+    assert (store.recorded_folder(filed) / store.Key(filed, store.OUTCOMES, PGD).name).exists()
     assert not store.run_folder(filed).exists()
 
 
 def test_pages_compute_nothing_for_a_recorded_network(data, filed, monkeypatch):
-    under = f"under {PGD.resolved_for(filed).name} are not recorded; `classwise record`"
+    under = f"under {PGD.resolve_for(filed).name} are not recorded; `classwise record`"
     for says, get in {
         rf"outcomes of {filed.name} \(digits\) {under}": lambda: runs.outcomes([filed], [CLEAN, PGD]),
         "examples of": lambda: runs.examples(filed, PGD),
@@ -141,9 +144,9 @@ def test_pages_compute_nothing_for_a_recorded_network(data, filed, monkeypatch):
             get()
     assert runs.example_sets([filed], PGD) == {}
     assert runs.traces([(filed, [PGD])]) is None
-    assert files(data / "recorded") == {f"{filed.relative_path}/{name}" for name in files(store.recorded(filed))}
+    assert files(data / "recorded") == {f"{filed.relative_path}/{name}" for name in files(store.recorded_folder(filed))}
     assert not list((data / "runs").glob("*/*/*"))
-    monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], only_read=True))
+    monkeypatch.setitem(scales.SCALES, "quick", replace(scales.SCALES["quick"], recorded_only=True))
     monkeypatch.setattr(registry, "scale_of", lambda spec: "quick")
     with pytest.raises(NotRecorded, match="`classwise record --scale quick` computes what is missing"):
         runs.outcomes([filed], [PGD])
@@ -154,14 +157,14 @@ def test_features_and_partial_runs_are_filed_with_weights(data, small, done):
     lines = record([item(small, CLEAN, PGD, further=FURTHER[:1], weights=True)])
     assert lines[-2] == f"filed {small.name} (seed 0) in {small.recorded_folder}"
     shutil.rmtree(data / "runs")
-    assert store.complete(store.recorded(small), store.outcomes_of([(small, [CLEAN, PGD])]))
+    assert store.complete(store.recorded_folder(small), store.outcomes_of([(small, [CLEAN, PGD])]))
     assert runs.features(small).sizes["label"] == 10
 
 
 def test_a_run_filed_without_weights_is_not_trained_again(data, small, done):
     asked = item(small, CLEAN, further=FURTHER[:1])
     record([asked])
-    assert not list(store.recorded(small).glob("*.safetensors"))
+    assert not list(store.recorded_folder(small).glob("*.safetensors"))
     shutil.rmtree(data / "runs")
     assert record([asked]) == ALL
     shown = [store.Key(small, kind, one) for kind, one in FURTHER]
@@ -175,7 +178,7 @@ def test_logits_are_filed_where_pages_read_them(data, small, done):
     asked = item(small, CLEAN, PGD, replace(CLEAN, eps="0.1"), Evaluation(attack="pgd-20@tian2021-a1"))
     record([asked])
     for evaluation, kept in zip(asked.evaluations, (True, False, False, True), strict=True):
-        name, folders = store.Key(small, store.OUTCOMES, evaluation).name, (store.run_folder(small), store.recorded(small))
+        name, folders = store.Key(small, store.OUTCOMES, evaluation).name, (store.run_folder(small), store.recorded_folder(small))
         computed, filed = (results.load(folder / name, store.OUTCOMES) for folder in folders)
         assert filed.drop_vars("logits").identical(computed.drop_vars("logits"))
         assert filed.identical(computed) == kept
@@ -192,7 +195,7 @@ def test_a_checkpoint_that_was_not_filed_is_evaluated_first_and_not_missed_later
     said = "\n".join(record([asked]))
     assert said.index(average.name) < said.index(last.name)
     shutil.rmtree(data / "runs")
-    (store.recorded(spec) / store.Key(spec, store.OUTCOMES, average).name).unlink()
+    (store.recorded_folder(spec) / store.Key(spec, store.OUTCOMES, average).name).unlink()
     assert record([asked]) == ALL
 
 
@@ -211,8 +214,8 @@ def test_weights_of_averages_are_filed_while_evaluations_of_them_are_missing(dat
     monkeypatch.setattr(soundness, "compute", only_last)
     assert record([asked])[-1].startswith("1 of 1 runs are left")
     names = {store.WEIGHTS, "weights-ema.safetensors", "weights-ema-renewed.safetensors"}
-    assert {path.name for path in store.recorded(spec).glob("*.safetensors")} == names
-    stored = safetensors.torch.load_file(store.recorded(spec) / store.WEIGHTS)
+    assert {path.name for path in store.recorded_folder(spec).glob("*.safetensors")} == names
+    stored = safetensors.torch.load_file(store.recorded_folder(spec) / store.WEIGHTS)
     assert {name.rpartition(".")[2]: value.dtype for name, value in stored.items()}["weight"] == torch.float16
     network = networks.network_of(spec).state_dict()
     assert all(network[name].equal(value.to(network[name].dtype)) for name, value in stored.items())
@@ -224,8 +227,8 @@ def test_weights_of_averages_are_filed_while_evaluations_of_them_are_missing(dat
     assert lines[-1] == ALL[0]
     assert recorder._is_done(asked, None, "none")
     # Then the last weights remain alone.
-    assert [path.name for path in store.recorded(spec).glob("*.safetensors")] == [store.WEIGHTS]
-    assert not [name for name in json.loads((store.recorded(spec) / store.CHECKSUMS).read_text()) if "weights-" in name]
+    assert [path.name for path in store.recorded_folder(spec).glob("*.safetensors")] == [store.WEIGHTS]
+    assert not [name for name in json.loads((store.recorded_folder(spec) / store.CHECKSUMS).read_text()) if "weights-" in name]
     # Filed at once, a run has the last weights alone; of too many checkpoints it waits until all evaluations are there.
     other = replace(spec, seed=1, keep_last=3)
     ready(other)
@@ -233,10 +236,10 @@ def test_weights_of_averages_are_filed_while_evaluations_of_them_are_missing(dat
     many = item(other, CLEAN, *(replace(PGD, checkpoint=name) for name in names), weights=True)
     monkeypatch.setattr(soundness, "compute", only_last)
     record([many])
-    assert not store.recorded(other).exists()
+    assert not store.recorded_folder(other).exists()
     monkeypatch.setattr(soundness, "compute", real)
     record([many])
-    assert [path.name for path in store.recorded(other).glob("*.safetensors")] == [store.WEIGHTS]
+    assert [path.name for path in store.recorded_folder(other).glob("*.safetensors")] == [store.WEIGHTS]
 
 
 def test_no_recorded_run_keeps_weights_that_nothing_waits_for():
@@ -257,14 +260,14 @@ def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, sm
     items = [item(small, CLEAN), item(replace(small, seed=1, lr=1e30), CLEAN), item(standard, CLEAN)]
     lines = record(items)
     reason = store.refusal(small)
-    right = [100 * (1 - store.Key(small, store.OUTCOMES, one).read().flipped.mean()) for one in (weak, strong)]
+    right = [100 * (1 - store.Key(small, store.OUTCOMES, one).read().misclassified.mean()) for one in (weak, strong)]
     assert reason == "catastrophic overfitting: {:.0f} % of the validation images withstand PGD-2, {:.0f} % PGD-20".format(*right)
     assert f"refused {small.name} (seed 0): {reason}" in lines
     assert "the loss became nan" in store.refusal(items[1].spec)
     assert lines[-1] == "nothing is left: 1 runs of the queue are recorded or packed; 2 refused"
     shutil.rmtree(data / "runs")
     assert record(items) == [lines[-1]]
-    assert not (store.recorded(small) / "history.nc").exists()
+    assert not (store.recorded_folder(small) / "history.nc").exists()
     transferred = item(items[2].spec, CLEAN, replace(PGD, substitute="pgd-at"))
     assert transferred.evaluations[1].substitute
     source = replace(small, defence="pgd-at", attack=None, attack_options={})
@@ -302,11 +305,11 @@ def test_a_source_that_is_refused_takes_only_its_transfer_attacks_with_it(data, 
     assert record([asked])[-1] == ALL[0]
     assert store.refusal(standard.substitute("pgd-at")).startswith("the loss" if diverges else "catastrophic")
     assert not store.refusal(standard)
-    assert [path.stem for path in (store.recorded(standard) / "outcomes").glob("*.nc")] == [asked.evaluations[0].name]
+    assert [path.stem for path in (store.recorded_folder(standard) / "outcomes").glob("*.nc")] == [asked.evaluations[0].name]
 
 
 def test_a_damaged_recorded_result_and_one_that_fails_are_said_once_and_the_rest_is_computed(data, filed, monkeypatch):
-    path = store.recorded(filed) / store.Key(filed, store.OUTCOMES, CLEAN).name
+    path = store.recorded_folder(filed) / store.Key(filed, store.OUTCOMES, CLEAN).name
     path.write_bytes(path.read_bytes()[:100])
     other, tried, real = replace(filed, seed=1), [], evaluate.evaluate_run
 
@@ -363,7 +366,7 @@ def test_damaged_recorded_weights_are_refused_by_name_and_the_rest_is_read(data,
     assert runs.outcomes([filed], [CLEAN]).sizes["image"] == 360
     assert archive.unpack(packed) == ([filed.relative_path], [])
     assert networks.network_of(filed) is not None
-    checksums = store.recorded(filed) / store.CHECKSUMS
+    checksums = store.recorded_folder(filed) / store.CHECKSUMS
     for spoil in (lambda: checksums.write_text("{"), checksums.unlink):
         spoil()
         with pytest.raises(Damaged, match=r"checksums\.json of the recorded run .* is missing or cannot be read"):
@@ -385,9 +388,9 @@ def test_the_queue_of_scale_laptop_names_what_exists():
         # Further seeds are read where they are recorded.
         request = registry.request(section, "laptop", seeds=range(3)[: definition.max_seeds])
         for spec, evaluations in request.pairs:
-            assert {one.resolved_for(spec) for one in evaluations} <= set(listed[spec].evaluations)
+            assert {one.resolve_for(spec) for one in evaluations} <= set(listed[spec].evaluations)
         for spec, evaluations in request.feature_pairs:
-            assert {(store.FEATURES, one.resolved_for(spec)) for one in evaluations} <= set(listed[spec].further)
+            assert {(store.FEATURES, one.resolve_for(spec)) for one in evaluations} <= set(listed[spec].further)
     assert len(registry.request("entropy2022/1-robust-fairness", "laptop", seeds=[0]).feature_pairs) == 3
     assert all(store.FEATURES in dict(one.further) for one in items)
 
@@ -401,14 +404,14 @@ def test_the_queue_at_the_level_of_the_papers_names_what_exists_and_files_all_we
     assert [(one.spec.defence, one.spec.seed) for one in items[:25]] == [(name, seed) for seed in range(5) for name in arms]
     hard = Evaluation(attack="strong", classes=("bird", "cat", "deer"))
     own = [one for one in items if one.spec == registry.training("matched", one.spec.defence, one.spec.seed)]
-    assert all(hard.resolved_for(one.spec) in one.evaluations for one in own)
+    assert all(hard.resolve_for(one.spec) in one.evaluations for one in own)
     assert len(items) - len(own) == 2  # of the fluctuation
     listed = {one.spec: set(one.evaluations) for one in items}
     section = "wei2023/5-2-robustness-and-fairness"
     for name, part in registry.request(section, "matched").parts.items():
         most = registry.SECTIONS[section].parts[name].max_seeds or 5  # further ones are read where they are recorded
         for spec, evaluations in (pair for pair in part.pairs if pair[0].seed < most):
-            assert {one.resolved_for(spec) for one in evaluations} <= listed[spec], name
+            assert {one.resolve_for(spec) for one in evaluations} <= listed[spec], name
     assert all(store.FEATURES in dict(one.further) for one in items)
 
 
@@ -434,7 +437,7 @@ def test_packing_only_computes_nothing_and_takes_what_is_there(data, small, done
     assert files(data) == before
     assert checkpoint.read_bytes() == b"of another commit"
     assert archive.contents(tmp_path / "out", full_weights=True) == [
-        (small.relative_path, frozenset({CLEAN.resolved_for(small).name}))
+        (small.relative_path, frozenset({CLEAN.resolve_for(small).name}))
     ]
     assert len(record(items, tmp_path / "out", pack_only=True, weights="full")) == 1
     weights = safetensors.torch.load_file(store.weights(small))

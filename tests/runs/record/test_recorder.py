@@ -53,7 +53,7 @@ def file(tmp_path):
 
 
 def item(spec, asked=ASKED):
-    return Item(spec, tuple(one.resolved_for(spec) for one in asked), "a test")
+    return Item(spec, tuple(one.resolve_for(spec) for one in asked), "a test")
 
 
 def ran(spec, asked=ASKED):
@@ -96,7 +96,7 @@ def test_the_queue_of_the_project_names_what_exists():
     for section in registry.SECTIONS:
         for spec, evaluations in registry.request(section, "short").pairs:
             asked = [one for one in items if one.spec == spec]
-            assert {one.resolved_for(spec) for one in evaluations} <= set(asked[0].evaluations)
+            assert {one.resolve_for(spec) for one in evaluations} <= set(asked[0].evaluations)
     for spec, evaluations in registry.request("tian2021/5-temperature-pgd", "short").pairs:
         (traces,) = ([one for schema, one in item.further if schema == store.TRACE] for item in items if item.spec == spec)
         traced = plan.traced_evaluations(evaluations) if spec.seed == 0 else ()
@@ -120,7 +120,7 @@ def test_an_entry_may_take_all_runs_of_a_section(tmp_path):
     path = tmp_path / "queue.toml"
     path.write_text('[[entry]]\nwhy = "homing"\nsection = "tian2021/6-1-training-adjustment"\nscale = "short"\n')
     items = queue.read(path)
-    asked = plan.collected(registry.request("tian2021/6-1-training-adjustment", "short").pairs)
+    asked = plan.group_by_run(registry.request("tian2021/6-1-training-adjustment", "short").pairs)
     assert [one.spec for one in items] == list(asked)
     for item, keys in zip(items, asked.values(), strict=True):
         assert set(item.evaluations) == {key.evaluation for key in keys}
@@ -223,7 +223,7 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
     assert snapshot(data) == before
     assert plan.missing([(small, ASKED)]) == {}
     assert not list((data / "recorded").glob(".import-*"))
-    assert sorted(path.name for path in store.recorded(small).iterdir()) == [
+    assert sorted(path.name for path in store.recorded_folder(small).iterdir()) == [
         "checksums.json",
         "history.nc",
         "outcomes",
@@ -335,7 +335,7 @@ def test_another_training_of_a_recorded_run_is_refused_and_more_of_the_same_is_a
     another = archive.pack([(small, all_of_it)], tmp_path / "out")
     for path, new in ((less, True), (more, True), (less, False)):
         assert archive.unpack(path) == (([small.relative_path], []) if new else ([], [small.relative_path]))
-    assert store.complete(store.recorded(small), store.outcomes_of([(small, all_of_it)]))
+    assert store.complete(store.recorded_folder(small), store.outcomes_of([(small, all_of_it)]))
     refused(data, another, "history.nc: .* holds another one; remove that folder to import this run")
     with pytest.raises(UserError, match="holds another one"):
         archive.file_run(small, all_of_it)

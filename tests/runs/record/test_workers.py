@@ -68,7 +68,7 @@ def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_work
     assert lines[-1] == "nothing is left: all 2 runs of the queue are recorded or packed"
     done = [re.sub(r": [0-9.]+ s$", "", line) for line in lines if line.startswith(("trained", "evaluated"))]
     assert sorted(done) == sorted(set(done))
-    assert all(store.complete(store.recorded(one.spec), [*one.outcomes, *one.shown]) for one in items)
+    assert all(store.complete(store.recorded_folder(one.spec), [*one.outcomes, *one.shown]) for one in items)
     broken = contents(data / "recorded")
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "unbroken"))
     assert record(1) == []

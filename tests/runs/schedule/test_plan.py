@@ -25,7 +25,7 @@ from classwise.runs.compute import validate
 from classwise.runs.compute.work import Timing
 from classwise.runs.schedule import flops, forecast, pool
 from classwise.runs.schedule.cost import PLANNED, Costs, device_speed, pace_file, rate_of
-from classwise.runs.schedule.plan import duration, missing, of_section, planned, width
+from classwise.runs.schedule.plan import duration, missing, most_workers, plan_tasks, section_keys
 from classwise.runs.schedule.progress import RunProgress
 from classwise.runs.store import OUTCOMES, Key
 
@@ -39,7 +39,7 @@ def costs(data):
 
 
 def plan(asked, costs):
-    return planned(missing(asked), costs)
+    return plan_tasks(missing(asked), costs)
 
 
 def made(spec, *evaluations, folder=None):
@@ -55,7 +55,7 @@ def saved(spec, *evaluations):
     """Put results in place that are what their names say."""
     folder, attrs = store.run_folder(spec), store.provenance(spec, "a device", 1)
     results.save(mocks.dataset().assign_attrs(attrs), store.HISTORY, folder / store.Key(spec).name)
-    for one in (one.resolved_for(spec) for one in evaluations):
+    for one in (one.resolve_for(spec) for one in evaluations):
         attrs = store.provenance(spec, "a device", 1, one)
         results.save(
             mocks.dataset("outcomes 1").assign_attrs(attrs), store.OUTCOMES, folder / store.Key(spec, store.OUTCOMES, one).name
@@ -82,7 +82,7 @@ def test_what_is_requested_twice_or_stored_already_is_not_computed(data, small):
 
 
 def test_a_recorded_run_is_trained_again_only_where_something_is_missing(data, small):
-    made(small, PGD, folder=store.recorded(small))
+    made(small, PGD, folder=store.recorded_folder(small))
     assert missing([(small, [PGD])]) == {}
     assert list(missing([(small, [PGD, CLEAN])])) == keys(small, PGD, CLEAN, train=True)
 
@@ -92,7 +92,7 @@ def test_what_recorded_results_were_built_on_is_not_trained_for_them(data, small
     transfer = replace(PGD, substitute="standard")
     requested = [(small, [transfer]), (source, [CLEAN]), (fine, [CLEAN])]
     for spec, own in requested:
-        made(spec, *own, folder=store.recorded(spec))
+        made(spec, *own, folder=store.recorded_folder(spec))
     assert missing(requested) == {}
     # What is trained again gets all evaluations again, the transfer too.
     left = missing([*requested, (fine, [PGD])])
@@ -117,8 +117,8 @@ def test_runs_that_others_need_come_along_and_first(data, small, costs):
     }
     order = list(left)
     assert all(order.index(before) < order.index(key) for key in left for before in left[key])
-    assert [task.key for task in planned(left, costs)] == order
-    urgent = {task.key: task.priority for task in planned(left, costs)}
+    assert [task.key for task in plan_tasks(left, costs)] == order
+    urgent = {task.key: task.priority for task in plan_tasks(left, costs)}
     assert urgent[Key(small)] >= urgent[Key(fine)]
     # The results of a source are no use without its weights.
     made(source)
@@ -158,7 +158,7 @@ def test_workers_share_all_tasks_evenly_but_the_longest_run(data, small, costs, 
 def test_short_evaluations_of_a_run_do_not_occupy_workers_of_their_own(data, small, costs, monkeypatch, seconds, workers):
     monkeypatch.setattr(Costs, "seconds", lambda self, spec, one=None: 500.0 if one is None else seconds)
     requested = [(small, [CLEAN, PGD, replace(PGD, eps="0.1")]), (replace(small, seed=1), [])]
-    assert width(plan(requested, costs)) == workers + 1
+    assert most_workers(plan(requested, costs)) == workers + 1
 
 
 # What it costs.
@@ -315,7 +315,7 @@ def test_a_device_nobody_named_is_taken_for_one_that_is():
 
 def told(*sections, scale="quick"):
     out = io.StringIO()
-    wanted = {name: of_section(registry.SECTIONS[name], registry.request(name, scale)) for name in sections}
+    wanted = {name: section_keys(registry.SECTIONS[name], registry.request(name, scale)) for name in sections}
     forecast.forecast(wanted, Console(file=out, width=200))
     return out.getvalue()
 
@@ -374,7 +374,7 @@ def test_a_damaged_recorded_file_is_named(data):
     pairs = registry.request(section).pairs
     for spec, evaluations in pairs:
         saved(spec, *evaluations)
-    recorded = store.recorded(pairs[0][0])
+    recorded = store.recorded_folder(pairs[0][0])
     recorded.parent.mkdir(parents=True)
     store.run_folder(pairs[0][0]).rename(recorded)
     (recorded / "history.nc").write_bytes(b"damaged")

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from classwise.attacks import evaluate
 from classwise.attacks.balls import BALLS
 from classwise.attacks.evaluate import EvaluationSettings, confusion_counts
-from classwise.defences.averaging import Averaging, copied
+from classwise.defences.averaging import Averaging, copy_weights
 from classwise.defences.calibrations import Calibration, ClassSettings, EpochStats
 from classwise.defences.objectives import Adversary, LossTerms, TrainingStep
 from classwise.defences.training import checkpoints
 from classwise.defences.training.optimisation import DECAYS, OPTIMISERS, SCHEDULES, factor, gates, groups
 from classwise.defences.training.state import Diverged, Epoch, State, TrainConfig
 from classwise.images import Images
-from classwise.models.inference import seeded, training_network
+from classwise.models.inference import seed_random_state, training_network
 
 __all__ = ["DECAYS", "OPTIMISERS", "SCHEDULES", "Diverged", "Epoch", "State", "TrainConfig", "begin", "train"]
 
@@ -59,8 +59,8 @@ def train(
         _calibrate(state, config, EpochStats(0.0, None, *checkpoints.attacked_counts(state, config, valid)))
     while state.epoch < config.epochs and not state.stopped:
         settings, started = state.settings, time.perf_counter()
-        before = copied(state.model.state_dict()) if config.overfitting_check is not None else None
-        with seeded(state.generator, state.epoch):
+        before = copy_weights(state.model.state_dict()) if config.overfitting_check is not None else None
+        with seed_random_state(state.generator, state.epoch):
             loss, clean, attacked, predictions = _epoch(state, network, images, config)
         if not math.isfinite(loss):
             raise Diverged(f"the loss became {loss} in epoch {state.epoch + 1}")
@@ -117,8 +117,10 @@ def _overfits(state: State, images: Images, config: TrainConfig) -> bool:
     assert config.overfitting_check is not None
     first = images.take(torch.arange(min(config.batch, len(images)), device=images.pixels.device))
     ball = BALLS[config.norm](state.radius)
-    flipped = evaluate.evaluate(state.model, first, config.overfitting_check, ball, EvaluationSettings(seed=state.epoch)).flipped
-    accuracy = float((~flipped).float().mean())
+    misclassified = evaluate.evaluate(
+        state.model, first, config.overfitting_check, ball, EvaluationSettings(seed=state.epoch)
+    ).misclassified
+    accuracy = float((~misclassified).float().mean())
     last = state.scores.get("guard", 0.0)
     state.scores["guard"] = accuracy
     if accuracy >= last - _COLLAPSE:
@@ -144,7 +146,7 @@ def _average(state: State, config: TrainConfig, counts: tuple[Tensor, Tensor] | 
             if name == "average" and name not in state.averages:
                 # The best epochs until now are of the weights that are averaged.
                 state.scores = {kept: score for kept, score in state.scores.items() if kept not in ("best", "test-selected")}
-            state.averages[name] = averaging.after_epoch(state.averages.get(name), state.model.state_dict())
+            state.averages[name] = averaging.update_after_epoch(state.averages.get(name), state.model.state_dict())
         taken.append(name)
     return tuple(taken)
 
@@ -160,7 +162,7 @@ def _keep(
     """
     before_end = config.epochs - state.epoch
     for name in ("last", *config.averages) if 0 < before_end < config.keep_last else ():
-        state.kept[f"{name}-{before_end}"] = copied(state.averages.get(name, state.model.state_dict()))
+        state.kept[f"{name}-{before_end}"] = copy_weights(state.averages.get(name, state.model.state_dict()))
     if not _selects(config, state.epoch / config.epochs):
         return
     candidate = state.model
@@ -188,7 +190,7 @@ def _select(state: State, config: TrainConfig, name: str, candidate: nn.Module, 
     score = checkpoints.CRITERIA[str(config.select_by)](counts[1])
     if score >= state.scores.get(name, -math.inf):  # among equals the later one has trained longer
         state.scores[name] = score
-        state.kept[name] = copied(candidate.state_dict())
+        state.kept[name] = copy_weights(candidate.state_dict())
 
 
 def _epoch(
@@ -217,7 +219,9 @@ def _epoch(
             gate.data.clamp_(0, 1)
         for name, averaging in by_step.items():
             weights = state.model.state_dict()
-            state.averages[name] = averaging.after_step(state.averages.get(name), weights, state.epoch * len(order) + number)
+            state.averages[name] = averaging.update_after_step(
+                state.averages.get(name), weights, state.epoch * len(order) + number
+            )
         total += terms.loss.detach().sum()
         for name, logits in (("clean", terms.clean), ("attacked", terms.attacked)):
             if logits is not None:

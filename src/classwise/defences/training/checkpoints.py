@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from classwise.attacks import Attack, evaluate
 from classwise.attacks.balls import BALLS, Ball
 from classwise.attacks.evaluate import EvaluationSettings, confusion_counts
-from classwise.defences.averaging import Weights, copied
+from classwise.defences.averaging import Weights, copy_weights
 from classwise.defences.calibrations import per_class_accuracy
 from classwise.defences.objectives import Adversary
 from classwise.defences.training.state import Diverged, State, TrainConfig
@@ -39,7 +39,7 @@ def attacked_counts(
     how = EvaluationSettings(seed=state.epoch, precision=config.precision)
     result = evaluate.evaluate(network, images, config.validation_attack, ball, how)
     assert isinstance(clean, Tensor)
-    return clean, confusion_counts(result.truth, result.answer, classes)
+    return clean, confusion_counts(result.truth, result.prediction, classes)
 
 
 def _early_counts(
@@ -49,15 +49,15 @@ def _early_counts(
     classes, device = len(images.classes), images.pixels.device
     clean = attacked = torch.zeros(classes, classes, dtype=torch.int64, device=device)
     generator = torch.Generator(device).manual_seed(seed)
-    with torch.no_grad(), eval_mode(network), inference.fused_in_place(fusions):
+    with torch.no_grad(), eval_mode(network), inference.fuse_in_place(fusions):
         for x, y in images.batches(500):
-            answer = network(x).argmax(1)
-            clean = clean + confusion_counts(y, answer, classes)
-            right = (answer == y).nonzero()[:, 0]
+            prediction = network(x).argmax(1)
+            clean = clean + confusion_counts(y, prediction, classes)
+            right = (prediction == y).nonzero()[:, 0]
             if len(right):
                 moved = attack.craft(network, x[right], y[right], ball.select(right), generator)
-                answer = answer.index_copy(0, right, network(moved).argmax(1))
-            attacked = attacked + confusion_counts(y, answer, classes)
+                prediction = prediction.index_copy(0, right, network(moved).argmax(1))
+            attacked = attacked + confusion_counts(y, prediction, classes)
     return clean, attacked
 
 
@@ -89,7 +89,7 @@ def lot(state: State) -> float:
     return float(np.random.default_rng((state.generator.initial_seed(), state.epoch)).random())
 
 
-def halved(weights: Weights, model: nn.Module) -> Weights:
+def halve_precision(weights: Weights, model: nn.Module) -> Weights:
     """Return weights with the parameters of the model in half precision, not its statistics; Diverged beyond its range."""
     result = dict(weights)
     for name, _ in model.named_parameters():
@@ -103,7 +103,7 @@ def halved(weights: Weights, model: nn.Module) -> Weights:
 _RENEWAL = 50
 
 
-def renewed(state: State, config: TrainConfig, images: Images, weights: Weights) -> Weights:
+def renew_statistics(state: State, config: TrainConfig, images: Images, weights: Weights) -> Weights:
     """Return weights whose statistics of batch norm are the means over batches of training images, attacked as in the training.
 
     The attack is made on the weights with the statistics that they have; only attacked images count, also where a defence trains
@@ -127,7 +127,7 @@ def renewed(state: State, config: TrainConfig, images: Images, weights: Weights)
                 target = network(x).softmax(1) if objective.soft_targets else y
                 x = Adversary(config.attack, ball, "eval", generator, 1.0).craft(network, x, target, y)
             fresh(x)
-    return copied(fresh.state_dict())
+    return copy_weights(fresh.state_dict())
 
 
 def overall(counts: Tensor) -> float:

@@ -55,7 +55,7 @@ def defocus(x: Tensor, severity: int, generator: Generator) -> Tensor:
     return F.conv2d(F.pad(x.flatten(0, 1)[:, None], [reach] * 4, mode="reflect"), kernel).view_as(x)
 
 
-def moved(x: Tensor, radius: int, sigma: float, angle: Tensor) -> Tensor:
+def blur_along_line(x: Tensor, radius: int, sigma: float, angle: Tensor) -> Tensor:
     """Return images blurred along a line at an `angle` in degrees (n,), as by ImageMagick's motion blur.
 
     A one-sided Gaussian of 2 x radius + 1 taps, each at the nearest whole pixel; the edge is repeated.
@@ -77,10 +77,10 @@ def motion(x: Tensor, severity: int, generator: Generator) -> Tensor:
     """Blur along a line at an angle of up to 45 degrees."""
     radius, sigma = ((6, 1.0), (6, 1.5), (6, 2.0), (8, 2.0), (9, 2.5))[severity - 1]
     angle = torch.rand(len(x), generator=generator, device=x.device) * 90 - 45
-    return (moved(x, radius, sigma, angle) * 255).round() / 255
+    return (blur_along_line(x, radius, sigma, angle) * 255).round() / 255
 
 
-def zoomed(x: Tensor, factor: float) -> Tensor:
+def magnify(x: Tensor, factor: float) -> Tensor:
     """Return the middle of images, enlarged bilinearly by a factor of at least 1, at the original size."""
     size = x.shape[-2:]
     cut = [math.ceil(side / factor) for side in size]
@@ -94,4 +94,4 @@ def zoomed(x: Tensor, factor: float) -> Tensor:
 def zoom(x: Tensor, severity: int, generator: Generator) -> Tensor:
     """Average an image with enlarged copies; sizes are rounded to pixels, so that severity 1 does not change 8 x 8 images."""
     factors = np.arange(1, (1.06, 1.11, 1.16, 1.21, 1.26)[severity - 1], 0.01).tolist()
-    return (x + sum(zoomed(x, factor) for factor in factors)) / (len(factors) + 1)
+    return (x + sum(magnify(x, factor) for factor in factors)) / (len(factors) + 1)

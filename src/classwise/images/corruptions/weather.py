@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from classwise.images.corruptions.blur import moved, smooth, zoomed
+from classwise.images.corruptions.blur import blur_along_line, magnify, smooth
 
 
 def plasma(count: int, size: int, decay: float, generator: Generator) -> Tensor:
@@ -68,10 +68,10 @@ def snow(x: Tensor, severity: int, generator: Generator) -> Tensor:
         (0.3, 0.3, 1.25, 0.65, 14, 12.0, 0.8),
     )[severity - 1]
     flakes = mean + spread * torch.randn(len(x), 1, *x.shape[-2:], generator=generator, device=x.device)
-    flakes = zoomed(flakes, factor)
+    flakes = magnify(flakes, factor)
     flakes = torch.where(flakes < least, 0, flakes).clamp(0, 1)
     angle = torch.rand(len(x), generator=generator, device=x.device) * 90 - 135
-    flakes = moved(flakes, radius, sigma, angle)
+    flakes = blur_along_line(flakes, radius, sigma, angle)
     grey = functional.rgb_to_grayscale(x) if x.shape[1] == 3 else x
     white = weight * x + (1 - weight) * torch.maximum(x, grey * 1.5 + 0.5)
     return white + flakes + flakes.rot90(2, (2, 3))

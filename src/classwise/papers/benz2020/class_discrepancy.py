@@ -14,14 +14,14 @@ import xarray as xr
 from classwise.core import datasets
 from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
-from classwise.papers.joined import Row, joined, plain
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
-from classwise.papers.terms import claims, least, of, of_profiles
-from classwise.papers.variants import Variant, by_scale, none
+from classwise.papers.joined import Member, join_parts, section_itself
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.terms import claims, least, profile_fields, value
+from classwise.papers.variants import Variant, choose, none
 from classwise.stats import aggregate, agreement
 from classwise.stats.bootstrap import bootstrap
-from classwise.stats.metrics import accuracy, cv, explained_by_rates, images, mcd, overall
-from classwise.stats.pooling import pooled
+from classwise.stats.metrics import accuracy, cv, explained_share_of_rates, images, mcd, overall
+from classwise.stats.pooling import pool
 
 NAME = "benz2020/1-class-discrepancy"
 NETWORKS = ("standard", "pgd-at")
@@ -56,19 +56,19 @@ SECTION = Section(
             evaluations=CLEAN_AND_PGD,
             run={"averages": ()},
             max_seeds=2,
-            variants=by_scale(none, quick=_cluttered),
+            variants=choose(none, quick=_cluttered),
         ),
     },
     datasets=DATASETS,
     arrange={
-        "": plain(),
-        "radii": joined("eval_eps", Row("", "0", at={"attack": "clean"}), Row("radii", by="eval_eps")),
-        "halves": Arranged(aggregate.halved, ("",)),
+        "": section_itself(),
+        "radii": join_parts("eval_eps", Member("", "0", at={"attack": "clean"}), Member("radii", by="eval_eps")),
+        "halves": Derived(aggregate.split_halves, ("",)),
     },
 )
 
 
-def at_accuracy(count: xr.DataArray, target: xr.DataArray) -> xr.DataArray:
+def interpolate_at_accuracy(count: xr.DataArray, target: xr.DataArray) -> xr.DataArray:
     """Return counts interpolated along eval_eps, ascending, where their accuracy falls to a target in percent; NaN if nowhere."""
     rates, size = overall(count).astype(float), count.sizes["eval_eps"]
     last = (rates >= target).cumprod("eval_eps").sum("eval_eps").astype(int) - 1
@@ -94,31 +94,31 @@ def _reached(count: xr.DataArray) -> xr.DataArray:
     return count
 
 
-def halved_standard(sums: xr.Dataset) -> xr.DataArray:
+def standard_at_half_accuracy(sums: xr.Dataset) -> xr.DataArray:
     """Return counts of standard training at the radius that leaves half of its clean accuracy."""
     count = _of(sums, "standard")
-    return _reached(at_accuracy(count, overall(count.isel(eval_eps=0, drop=True)) / 2))
+    return _reached(interpolate_at_accuracy(count, overall(count.isel(eval_eps=0, drop=True)) / 2))
 
 
 def standard_variance(sums: xr.Dataset) -> xr.DataArray:
     """Return the class-wise variance (CV) of standard training at the radius that leaves half of its clean accuracy."""
-    return cv(halved_standard(sums))
+    return cv(standard_at_half_accuracy(sums))
 
 
 def standard_lies_below(sums: xr.Dataset, name: str) -> xr.DataArray:
     """Return by how much a class lies below each other in standard training, at the radius that leaves half of its accuracy."""
-    rates = accuracy(halved_standard(sums))
+    rates = accuracy(standard_at_half_accuracy(sums))
     return rates.drop_sel(label=name) - rates.sel(label=name, drop=True)
 
 
-def widened_at_equal_accuracy(sums: xr.Dataset) -> xr.DataArray:
+def widening_at_equal_accuracy(sums: xr.Dataset) -> xr.DataArray:
     """Return the share of the variance that the class explains, PGD-AT attacked less standard training as inaccurate."""
     trained = _of(sums, "pgd-at").isel(eval_eps=-1, drop=True)
-    standard = _reached(at_accuracy(_of(sums, "standard"), overall(trained)))
-    return explained_by_rates(trained) - explained_by_rates(standard)
+    standard = _reached(interpolate_at_accuracy(_of(sums, "standard"), overall(trained)))
+    return explained_share_of_rates(trained) - explained_share_of_rates(standard)
 
 
-def widened_attacked(sums: xr.Dataset) -> xr.DataArray:
+def widening_under_attack(sums: xr.Dataset) -> xr.DataArray:
     """Return the gap (MCD) after PGD-AT less that after standard training, on the same images.
 
     MeasurementError where standard training is right on no more images than a network that names one class: it has no gap that
@@ -130,30 +130,30 @@ def widened_attacked(sums: xr.Dataset) -> xr.DataArray:
     return mcd(_of(sums, "pgd-at")) - mcd(standard)
 
 
-def between_networks(profiles: xr.DataArray) -> xr.DataArray:
+def network_correlation(profiles: xr.DataArray) -> xr.DataArray:
     """Return the correlation of the accuracies of the classes, standard training and PGD-AT in opposite halves of the images."""
     return agreement.cross_half(profiles, "defence").sel(defence="standard", other="pgd-at", drop=True)
 
 
 ATTACKED = "pgd-20|pgd-40|pgd-50"
-_GAPS = {(defence, attack): of(mcd, defence, attack) for defence in NETWORKS for attack in ("clean", ATTACKED)}
+_GAPS = {(defence, attack): value(mcd, defence, attack) for defence in NETWORKS for attack in ("clean", ATTACKED)}
 _MOST = _GAPS.pop(("pgd-at", ATTACKED))
 
 CLAIMS = claims(
     NAME,
     {
-        "standard-clean-discrepancy": of(cv, "standard"),
+        "standard-clean-discrepancy": value(cv, "standard"),
         "standard-robust-discrepancy": {"measure": standard_variance, "defences": ("standard",)},
         "cat-is-vulnerable": {"measure": least(partial(standard_lies_below, name="cat")), "defences": ("standard",)},
-        "wider-clean": of(mcd, "pgd-at") - of(mcd, "standard"),
-        "wider-attacked": widened_attacked,
-        "not-from-unequal-classes": of(cv, "pgd-at", ATTACKED),
-        "wider-at-equal-accuracy": widened_at_equal_accuracy,
-        "similar-trend": {**of_profiles(between_networks, "defence"), "attacks": ("clean",)},
+        "wider-clean": value(mcd, "pgd-at") - value(mcd, "standard"),
+        "wider-attacked": widening_under_attack,
+        "not-from-unequal-classes": value(cv, "pgd-at", ATTACKED),
+        "wider-at-equal-accuracy": widening_at_equal_accuracy,
+        "similar-trend": {**profile_fields(network_correlation, "defence"), "attacks": ("clean",)},
         "most-for-attacked": least(*(_MOST - other for other in _GAPS.values())),
         "accuracy-for-robustness": least(
-            of(overall, "standard") - of(overall, "pgd-at"),
-            of(overall, "pgd-at", ATTACKED) - of(overall, "standard", ATTACKED),
+            value(overall, "standard") - value(overall, "pgd-at"),
+            value(overall, "pgd-at", ATTACKED) - value(overall, "standard", ATTACKED),
         ),
     },
     defences=NETWORKS,
@@ -182,14 +182,14 @@ def equal_classes(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.D
     return xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"]).where((number > 0).all("label"))
 
 
-def by_case(outcomes: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
+def gap_by_case(outcomes: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the gap, and that of equal classes, along case and bound.
 
     outcomes: by dataset, along defence and attack, from which the cases have their names: "MNIST, pgd-at, clean".
     """
     rows = [(datasets.title(name), some) for name, some in outcomes.items()]
     gaps = xr.concat([_cases(bootstrap(some, mcd), name) for name, some in rows], "case")
-    return gaps, xr.concat([_cases(equal_classes(pooled(some)), name) for name, some in rows], "case")
+    return gaps, xr.concat([_cases(equal_classes(pool(some)), name) for name, some in rows], "case")
 
 
 def _cases(bounds: xr.DataArray, dataset: str) -> xr.DataArray:

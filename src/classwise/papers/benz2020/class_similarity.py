@@ -13,8 +13,8 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import measures
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
-from classwise.papers.terms import claims, least, of
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.terms import claims, least, value
 from classwise.stats import combine, features, metrics
 
 NAME = "benz2020/3-2-class-similarity"
@@ -42,7 +42,7 @@ PREDICTORS: dict[str, Predictor] = {
 AS_PRINTED, CENTRED, _, _, OF_STANDARD = PREDICTORS
 
 
-def arranged(plain: xr.Dataset, validation: xr.Dataset | None) -> xr.Dataset:
+def arrange_sources(plain: xr.Dataset, validation: xr.Dataset | None) -> xr.Dataset:
     """Return outcomes with the sums by block of logits and features of validation images, along `source`.
 
     validation: of the same runs without an attack; it has features where they are recorded. Of the seeds that both have. None:
@@ -54,13 +54,15 @@ def arranged(plain: xr.Dataset, validation: xr.Dataset | None) -> xr.Dataset:
     plain, clean = (some.sel(seed=seeds, defence=names) for some in (plain, validation.isel(attack=0, drop=True)))
     truth = clean.truth.max(["defence", "seed"]).values
     size = clean.sizes.get("block") or features.block_count(truth[truth >= 0])
-    of_correct = clean.truth.where(clean.truth == clean.answer, -1)
-    logits, kept = clean.logits.rename(predicted="feature"), (features.dealt(clean, size), plain.predicted.values, size)
-    parts = {LOGITS: features.summed(logits, clean.truth, *kept), CORRECT: features.summed(logits, of_correct, *kept)}
+    of_correct = clean.truth.where(clean.truth == clean.prediction, -1)
+    logits, kept = clean.logits.rename(predicted="feature"), (features.assign_blocks(clean, size), plain.predicted.values, size)
+    parts = {LOGITS: features.block_sums(logits, clean.truth, *kept), CORRECT: features.block_sums(logits, of_correct, *kept)}
     if "total" in clean:
         parts[FEATURES] = clean[list(features.SUMS)].reindex(label=plain.predicted.values)
     joined = xr.concat([part.fillna(0) for part in parts.values()], "source", join="outer", fill_value=0)
-    return plain.assign(dict(joined.assign_coords(source=list(parts)).data_vars) | {"block_of": features.dealt(plain, size)})
+    return plain.assign(
+        dict(joined.assign_coords(source=list(parts)).data_vars) | {"block_of": features.assign_blocks(plain, size)}
+    )
 
 
 SECTION = Section(
@@ -75,7 +77,7 @@ SECTION = Section(
             features=("clean",),
         )
     },
-    arrange={"": Arranged(arranged, ("",), optional=("validation",))},
+    arrange={"": Derived(arrange_sources, ("",), optional=("validation",))},
 )
 
 
@@ -86,7 +88,7 @@ def cosines(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray
     return features.similarity(part, centred=one.centred)
 
 
-def attacked(statistics: xr.Dataset) -> xr.DataArray:
+def attacked_counts(statistics: xr.Dataset) -> xr.DataArray:
     """Return the counts of PGD-AT under attack, along seed."""
     return statistics["count"].sel(defence=ROBUST, drop=True).isel(attack=-1, drop=True)
 
@@ -115,16 +117,16 @@ def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> x
     from scipy import stats  # slow to import
 
     kept: dict[str, Any] = {"input_core_dims": [["pair"]], "output_core_dims": [["pair"]], "kwargs": {"axis": -1}}
-    both = cosines(statistics, predictor), mistakes(attacked(statistics))
+    both = cosines(statistics, predictor), mistakes(attacked_counts(statistics))
     # Rounded, since the last digits of equal cosines depend on the processor.
     near, mixed = (xr.apply_ufunc(stats.rankdata, pairs(some).round(9), **kept) for some in both)
     value: xr.DataArray = xr.corr(near, mixed, "pair").mean("seed", skipna=False)
     return value.rename("correlation")
 
 
-def correlated(statistics: xr.Dataset) -> xr.DataArray:
+def predictor_correlations(statistics: xr.Dataset) -> xr.DataArray:
     """Return `alike_and_mistaken` of each of PREDICTORS, along predictor."""
-    return combine.along("predictor", {name: alike_and_mistaken(statistics, name) for name in PREDICTORS})
+    return combine.concat("predictor", {name: alike_and_mistaken(statistics, name) for name in PREDICTORS})
 
 
 def mean_cosine(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
@@ -133,12 +135,12 @@ def mean_cosine(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataA
     return near.where(near.label != near.other).mean("other")
 
 
-def lonely_is_robust(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
+def similarity_of_robust_classes(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
     """Return the correlation over classes of the mean cosine with all others and the accuracy of PGD-AT under attack.
 
     The mean over the seeds, as of `alike_and_mistaken`.
     """
-    each = xr.corr(mean_cosine(statistics, predictor), metrics.accuracy(attacked(statistics)), "label")
+    each = xr.corr(mean_cosine(statistics, predictor), metrics.accuracy(attacked_counts(statistics)), "label")
     return each.mean("seed", skipna=False)
 
 
@@ -146,13 +148,13 @@ _FEATURES: dict[str, Any] = {"of": "features", "defences": DEFENCES, "permuted":
 CLAIMS = claims(
     NAME,
     {
-        "most-are-correct": least(of(metrics.accuracy, ROBUST)),
-        "within-superclasses": measures.within_superclasses,
-        "vice-versa": {"measure": of(metrics.symmetry, ROBUST, "pgd-20"), "truth": measures.true_symmetry},
+        "most-are-correct": least(value(metrics.accuracy, ROBUST)),
+        "within-superclasses": measures.superclass_excess,
+        "vice-versa": {"measure": value(metrics.symmetry, ROBUST, "pgd-20"), "truth": measures.true_symmetry},
         "similar-logits-are-mistaken": {"measure": alike_and_mistaken, **_FEATURES},
         "centred-logits-are-mistaken": {"measure": partial(alike_and_mistaken, predictor=CENTRED), **_FEATURES},
         "standard-logits-are-mistaken": {"measure": partial(alike_and_mistaken, predictor=OF_STANDARD), **_FEATURES},
-        "similar-to-many-is-vulnerable": {"measure": lonely_is_robust, **_FEATURES},
+        "similar-to-many-is-vulnerable": {"measure": similarity_of_robust_classes, **_FEATURES},
     },
     defences=(ROBUST,),
     attacks=("pgd-20",),

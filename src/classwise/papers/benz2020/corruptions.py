@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
-from classwise.papers.terms import claims, of_profiles
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.terms import claims, profile_fields
 from classwise.stats import aggregate, combine, metrics
 
 NAME = "benz2020/3-4-corruptions"
@@ -29,16 +29,16 @@ _IMAGES = 200
 ATTACK = "pgd-20"
 
 
-def at_severity(corruption: str, severity: int = SEVERITY) -> str:
+def name_at_severity(corruption: str, severity: int = SEVERITY) -> str:
     """Return the name of a corruption at a severity, "fog-3"."""
     return f"{corruption}-{severity}"
 
 
 def _evaluation(corruption: str, severity: int) -> Evaluation:
-    return Evaluation(transform=at_severity(corruption, severity), per_class=_IMAGES)
+    return Evaluation(transform=name_at_severity(corruption, severity), per_class=_IMAGES)
 
 
-def by_corruption(plain: xr.Dataset, corrupted: xr.Dataset) -> xr.Dataset:
+def stack_corruptions(plain: xr.Dataset, corrupted: xr.Dataset) -> xr.Dataset:
     """Return outcomes with the corruptions along `attack`, after clean and attacked images.
 
     Of the images of each network that it was evaluated on under all of them; a network that lacks any has none. A corruption that
@@ -70,8 +70,8 @@ SECTION = Section(
         )
     },
     arrange={
-        "corrupted": Arranged(by_corruption, _BOTH),
-        "halves": Arranged(lambda *both: aggregate.halved(by_corruption(*both)), _BOTH),
+        "corrupted": Derived(stack_corruptions, _BOTH),
+        "halves": Derived(lambda *both: aggregate.split_halves(stack_corruptions(*both)), _BOTH),
     },
 )
 
@@ -84,7 +84,7 @@ def drops(value: xr.DataArray) -> xr.DataArray:
     return lost
 
 
-def lost_more(sums: xr.Dataset) -> xr.DataArray:
+def extra_loss(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more accuracy the first network loses to corruptions than the second, the mean over the corruptions."""
     lost = drops(metrics.overall(sums["count"])).mean("corruption")
     return lost.isel(defence=0) - lost.isel(defence=1)
@@ -100,16 +100,16 @@ def breaks_the_same_classes(profiles: xr.DataArray) -> xr.DataArray:
     return xr.corr(drops(profiles).mean("corruption"), other, dim="label").mean("half", skipna=False)
 
 
-_NOISE = tuple(at_severity(name) for name in KINDS["noise"])
-_FOG = (at_severity("fog"), at_severity("contrast"))
-_ALL = tuple(at_severity(name) for name in CORRUPTIONS)
+_NOISE = tuple(name_at_severity(name) for name in KINDS["noise"])
+_FOG = (name_at_severity("fog"), name_at_severity("contrast"))
+_ALL = tuple(name_at_severity(name) for name in CORRUPTIONS)
 CLAIMS = claims(
     NAME,
     {
-        "noise-standard-more": {"measure": lost_more, "attacks": ("clean", *_NOISE)},
-        "fog-contrast-at-more": {"measure": lost_more, "defences": DEFENCES[::-1], "attacks": ("clean", *_FOG)},
+        "noise-standard-more": {"measure": extra_loss, "attacks": ("clean", *_NOISE)},
+        "fog-contrast-at-more": {"measure": extra_loss, "defences": DEFENCES[::-1], "attacks": ("clean", *_FOG)},
         "corruptions-break-the-same": {
-            **of_profiles(breaks_the_same_classes, "attack"),
+            **profile_fields(breaks_the_same_classes, "attack"),
             "defences": ("pgd-at",),
             "attacks": ("clean", ATTACK, *_ALL),
             "permuted": f"attack={ATTACK}",
@@ -119,15 +119,15 @@ CLAIMS = claims(
 )
 
 
-def of_severity(outcomes: xr.Dataset) -> xr.Dataset:
+def select_severity(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes of the networks that have any, along attack: clean, attacked, and at SEVERITY by each corruption's name."""
-    names = {"clean": "clean", ATTACK: ATTACK} | {at_severity(name): name for name in CORRUPTIONS}
+    names = {"clean": "clean", ATTACK: ATTACK} | {name_at_severity(name): name for name in CORRUPTIONS}
     known = {written: name for written, name in names.items() if written in outcomes.attack.values}
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "defence"])
     kept = outcomes.isel(defence=np.flatnonzero(present)).sel(attack=list(known))
     return kept.assign_coords(attack=list(known.values()))
 
 
-def by_name(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of `by_corruption` without the attack: along defence, seed and corruption, "clean" first."""
+def name_corruptions(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return outcomes of `stack_corruptions` without the attack: along defence, seed and corruption, "clean" first."""
     return outcomes.drop_sel(attack=ATTACK).rename(attack="corruption").transpose("defence", "seed", "corruption", ...)

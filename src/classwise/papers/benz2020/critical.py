@@ -26,7 +26,7 @@ def critical_class(dataset: str) -> str:
     return vulnerable_pair(dataset)[0]
 
 
-def by_training(names: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+def stack_trainings(names: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     """Return outcomes along defence, with the coordinate `critical` where the dataset has such a class.
 
     names: of the parts after `plain`, each of one defence; "" where its defences keep their names, as those of `plain` do. None:
@@ -41,7 +41,7 @@ def by_training(names: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | No
     return joined.assign_coords(critical=("predicted", classes == critical_class(plain.attrs["dataset"])))
 
 
-def compared(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+def select_recorded(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     """Return outcomes of those of the trainings that are recorded, of the seeds that all of them have.
 
     NotRecorded for fewer than two.
@@ -56,20 +56,20 @@ def compared(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 
 def recall(count: xr.DataArray) -> xr.DataArray:
     """Return the recall of the critical class, its accuracy, in percent."""
-    return of_critical(count, metrics.accuracy)
+    return critical_class_value(count, metrics.accuracy)
 
 
 def precision(count: xr.DataArray) -> xr.DataArray:
     """Return the share of the images predicted as the critical class that are of this class, in percent."""
-    return of_critical(count, metrics.precision)
+    return critical_class_value(count, metrics.precision)
 
 
-def of_critical(count: xr.DataArray, measure: Metric) -> xr.DataArray:
+def critical_class_value(count: xr.DataArray, measure: Metric) -> xr.DataArray:
     """Return a measure of each class for the critical class."""
     return measure(count).isel(label=int(np.flatnonzero(count.critical.values)[0])).drop_vars("label")
 
 
-def of_others(count: xr.DataArray) -> xr.DataArray:
+def accuracy_of_others(count: xr.DataArray) -> xr.DataArray:
     """Return the mean accuracy of the classes that are not critical, in percent."""
     return metrics.accuracy(count).isel(label=np.flatnonzero(~count.critical.values)).mean("label", skipna=False)
 
@@ -88,29 +88,29 @@ def change(measure: Metric, first: str, second: str, attack: str = "pgd-20") -> 
 
 
 def name_of(outcomes: xr.Dataset) -> str:
-    """Return the critical class of outcomes of `by_training`."""
+    """Return the critical class of outcomes of `stack_trainings`."""
     return str(outcomes.predicted.values[outcomes.critical.values][0])
 
 
-def measured(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
+def summarise(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return recall and precision of the critical class and the mean accuracy of the others, by a title, along bound.
 
-    outcomes: of `compared`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
+    outcomes: of `select_recorded`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
     """
     name = name_of(outcomes)
     measures = {f"recall of class {name}, %": recall, f"precision of class {name}, %": precision}
-    measures["recall of the others, %"] = of_others
-    return {title: bootstrap.paired(outcomes, measure, draws=1000, span=(0, 100)) for title, measure in measures.items()}
+    measures["recall of the others, %"] = accuracy_of_others
+    return {title: bootstrap.paired_bounds(outcomes, measure, draws=1000, span=(0, 100)) for title, measure in measures.items()}
 
 
 def class_changes(outcomes: xr.Dataset, names: Sequence[str], base: str, attack: str) -> xr.DataArray:
     """Return by how many points each class changes from a base to each of the trainings, along defence."""
-    both = compared(outcomes.sel(attack=attack, drop=True), (base, *names))
+    both = select_recorded(outcomes.sel(attack=attack, drop=True), (base, *names))
     rates = metrics.accuracy(bootstrap.sums(both, {})["count"]).drop_vars("critical", errors="ignore")
     return rates.drop_sel(defence=base) - rates.sel(defence=base, drop=True)
 
 
 def predictions(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return pooled counts of trainings along defence and images_are, for `class_explorer.by_category`."""
-    count = pooling.pooled(outcomes).drop_vars("critical", errors="ignore")
+    """Return pooled counts of trainings along defence and images_are, for `class_explorer.category_explorer`."""
+    count = pooling.pool(outcomes).drop_vars("critical", errors="ignore")
     return aggregate.clean_and_attacked(count).transpose("defence", "images_are", ...)

@@ -12,8 +12,8 @@ from classwise.core.datasets import class_names
 from classwise.core.spec import Spec
 from classwise.papers import variants
 from classwise.papers.benz2020 import critical
-from classwise.papers.benz2020.critical import by_training, change, critical_class
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
+from classwise.papers.benz2020.critical import change, critical_class, stack_trainings
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import metrics
@@ -29,7 +29,7 @@ BY_SCHEME, BY_WEIGHT = (BASE, COST_SENSITIVE, "class-balanced", "ldam", "ldam-dr
 CHANGED = (*WEIGHTS, *BY_SCHEME[1:])
 
 
-def weighted(weight: int) -> Variants:
+def weighted_variant(weight: int) -> Variants:
     """Return the variant that weights the loss of the critical class.
 
     The weights of all classes have mean one, but at scale laptop, whose run is recorded without.
@@ -50,7 +50,7 @@ def _weight(name: str, **by_scale: Variants) -> Part:
         defences=("at-per-class",),
         evaluations=CLEAN_AND_PGD,
         max_seeds=1,
-        variants=variants.by_scale(weighted(WEIGHTS[name]), **by_scale),
+        variants=variants.choose(weighted_variant(WEIGHTS[name]), **by_scale),
     )
 
 
@@ -70,7 +70,7 @@ SECTION = Section(
         "weight 10": _weight("weight 10", laptop=variants.none),
         "choosing": Part(title="the runs that select the critical class", defences=(BASE,)),
     },
-    arrange={"trainings": Arranged(partial(by_training, ("", *WEIGHTS)), ("",), (SCHEMES, *WEIGHTS))},
+    arrange={"trainings": Derived(partial(stack_trainings, ("", *WEIGHTS)), ("",), (SCHEMES, *WEIGHTS))},
 )
 
 # Of the two weights the larger one; scale laptop has the smaller one only.
@@ -81,7 +81,7 @@ CLAIMS = claims(
         "cost-sensitive-narrows": change(metrics.cv, COST_SENSITIVE, BASE),
         "cost-sensitive-costs-little": change(metrics.overall, COST_SENSITIVE, BASE),
         "weight-helps-critical": change(critical.recall, _WEIGHT, BASE),
-        "weight-costs-others-little": change(critical.of_others, _WEIGHT, BASE),
+        "weight-costs-others-little": change(critical.accuracy_of_others, _WEIGHT, BASE),
         "weight-keeps-precision": change(critical.precision, _WEIGHT, BASE),
     },
 )

@@ -79,7 +79,7 @@ def base_network(scale: str) -> str:
     return {"quick": "small CNN", "matched": "ResNet10", "laptop": "ResNet10"}.get(scale, "ResNet18")
 
 
-def varied(label: str) -> Variants:
+def network_variant(label: str) -> Variants:
     """Return the one variant of a label of NETWORKS or TRAININGS, none at scales that do not train it."""
 
     def variants(scale: str, plain: Spec) -> Sequence[Variant]:
@@ -96,7 +96,7 @@ def standard_of(label: str) -> str:
 
 def part(label: str, defence: str = "pgd-at") -> Part:
     """Return the part of a section that trains and evaluates what a label of NETWORKS or TRAININGS names."""
-    return Part(title=label, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=varied(label))
+    return Part(title=label, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=network_variant(label))
 
 
 def parts(labels: Sequence[str], *, standard: bool = False) -> dict[str, Part]:
@@ -105,7 +105,7 @@ def parts(labels: Sequence[str], *, standard: bool = False) -> dict[str, Part]:
     return {label: part(label) for label in labels} | twins
 
 
-def by_setting(base: str, labels: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+def stack_settings(base: str, labels: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     """Return outcomes along `setting`, with the names that readers see, of the seeds that all adversarial trainings have.
 
     base: the name of the training of the scale itself, whose outcomes are `plain`; it comes first. parts: the adversarial
@@ -127,12 +127,12 @@ def by_setting(base: str, labels: Sequence[str], plain: xr.Dataset, *parts: xr.D
     return combine.combine_rows(keyed).assign_attrs(plain.attrs)
 
 
-def learned(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
+def is_above_chance(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
     """Return along a dimension whether the overall accuracy of pgd-at is significantly above chance under each attack.
 
     outcomes: along defence and attack, too. Significantly: the 95 % interval (Wilson) lies above the share of the largest class.
     """
-    count = pooling.pooled(outcomes).sel(defence="pgd-at", drop=True)
+    count = pooling.pool(outcomes).sel(defence="pgd-at", drop=True)
     rates, images = intervals.wilson_of(metrics.overall, count), metrics.images(count)
     assert rates is not None
     above: xr.DataArray = rates.sel(bound="low", drop=True) > 100 * images.max("label") / images.sum("label")
@@ -140,11 +140,11 @@ def learned(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
 
 
 def only_learned(outcomes: xr.Dataset, along: str = "setting") -> xr.Dataset:
-    """Return outcomes without the members of a dimension that have not `learned`."""
-    return outcomes.isel({along: learned(outcomes, along).values})
+    """Return outcomes without the members of a dimension that have not `is_above_chance`."""
+    return outcomes.isel({along: is_above_chance(outcomes, along).values})
 
 
-def as_given(outcomes: xr.Dataset) -> xr.Dataset:
+def merge_seeds(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes of seeds with different images (folds) as those of one seed; of seeds that share images as they are.
 
     Each image is classified by the networks of its fold, which are taken as given: a bootstrap draws images alone. One of two
@@ -152,13 +152,13 @@ def as_given(outcomes: xr.Dataset) -> xr.Dataset:
     """
     if pooling.seeds_share_images(outcomes):
         return outcomes
-    present, missing = outcomes.truth >= 0, {"truth": -1, "answer": -1, "flipped": False}
+    present, missing = outcomes.truth >= 0, {"truth": -1, "prediction": -1, "misclassified": False}
     merged = {name: outcomes[name].where(present, value).max("seed").expand_dims(seed=[0]) for name, value in missing.items()}
     data = xr.Dataset(merged).transpose(*outcomes.truth.dims, ...)
     return data.assign_coords(predicted=outcomes.predicted).assign_attrs(outcomes.attrs, runs=outcomes.sizes["seed"])
 
 
-def marked(outcomes: xr.Dataset) -> xr.Dataset:
+def mark_vulnerable(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes with the coordinate `vulnerable`: the class that is the weakest on validation images of PGD-AT.
 
     Without it where that class is not known.
@@ -170,14 +170,14 @@ def marked(outcomes: xr.Dataset) -> xr.Dataset:
 
 
 def weakest(values: xr.DataArray) -> np.ndarray:
-    """Return which class is the one that `marked` names; MeasurementError where none is."""
+    """Return which class is the one that `mark_vulnerable` names; MeasurementError where none is."""
     if "vulnerable" not in values.coords:
         raise MeasurementError("which class of this dataset is the weakest on validation images is not known")
     marks: np.ndarray = values.vulnerable.values
     return marks
 
 
-def trained(request: Request) -> pd.DataFrame:
+def training_table(request: Request) -> pd.DataFrame:
     """Return what the adversarial trainings of a request and its parts differ in, a row for each."""
     adversarial = {name: [spec for spec in part.specs if spec.defence == "pgd-at"] for name, part in request.parts.items()}
     base = next(spec for spec in request.specs if spec.defence == "pgd-at")

@@ -10,8 +10,8 @@ import xarray as xr
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.networks import NETWORK_LABELS, TRAINING_LABELS
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Section
-from classwise.papers.terms import Term, claims, least, of
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Section
+from classwise.papers.terms import Term, claims, least, value
 from classwise.stats import bootstrap, metrics
 
 NAME = "benz2020/3-1-networks-and-optimisers"
@@ -22,12 +22,12 @@ _Arrange = Callable[..., xr.Dataset]
 
 def _settings(base: Callable[[str], str], labels: Sequence[str]) -> _Arrange:
     """Return what puts the training of a scale, which `base` names, and those of the labels, then their twins along `setting`."""
-    return lambda plain, *parts: networks.by_setting(base(str(plain.attrs.get("scale", ""))), labels, plain, *parts)
+    return lambda plain, *parts: networks.stack_settings(base(str(plain.attrs.get("scale", ""))), labels, plain, *parts)
 
 
 def _judged(arrange: _Arrange) -> _Arrange:
     """Return what keeps the settings that have learned, their trainings taken as given."""
-    return lambda *parts: networks.as_given(networks.only_learned(arrange(*parts)))
+    return lambda *parts: networks.merge_seeds(networks.only_learned(arrange(*parts)))
 
 
 _all, _networks = (_settings(networks.base_network, labels) for labels in (_EVERY, NETWORK_LABELS))
@@ -48,16 +48,16 @@ SECTION = Section(
     max_seeds=1,
     parts=networks.parts(NETWORK_LABELS, standard=True) | networks.parts(TRAINING_LABELS),
     arrange={
-        "all": Arranged(_all, ("",), (*_EVERY, *_TWINS)),
-        "learned": Arranged(_judged(_all), ("",), (*_EVERY, *_TWINS)),
-        "networks": Arranged(_judged(_networks), ("",), (*NETWORK_LABELS, *_TWINS)),
-        "pairs": Arranged(_pairs, ("",), (*NETWORK_LABELS, *_TWINS)),
-        "trainings": Arranged(_judged(_trainings), ("",), TRAINING_LABELS),
+        "all": Derived(_all, ("",), (*_EVERY, *_TWINS)),
+        "learned": Derived(_judged(_all), ("",), (*_EVERY, *_TWINS)),
+        "networks": Derived(_judged(_networks), ("",), (*NETWORK_LABELS, *_TWINS)),
+        "pairs": Derived(_pairs, ("",), (*NETWORK_LABELS, *_TWINS)),
+        "trainings": Derived(_judged(_trainings), ("",), TRAINING_LABELS),
     },
 )
 
 
-def in_each(term: Term) -> Term:
+def least_over_settings(term: Term) -> Term:
     """Return the least of a term over the settings; MeasurementError for fewer than two, which do not show that each is so."""
 
     def several(sums: xr.Dataset) -> xr.DataArray:
@@ -70,16 +70,16 @@ def in_each(term: Term) -> Term:
 
 
 # Classes that are a point apart (standard deviation) count as equal.
-_VARIANCE, _STANDARD = in_each(of(metrics.cv, "pgd-at", "pgd-20")), of(metrics.mcd, "standard")
+_VARIANCE, _STANDARD = least_over_settings(value(metrics.cv, "pgd-at", "pgd-20")), value(metrics.mcd, "standard")
 CLAIMS = claims(
     NAME,
     {
         "discrepancy-in-each-network": _VARIANCE,
         "wider-in-each-network-clean": {
-            "measure": in_each(of(metrics.mcd, "pgd-at") - _STANDARD),
+            "measure": least_over_settings(value(metrics.mcd, "pgd-at") - _STANDARD),
             "attacks": ("clean", "pgd-20"),
         },
-        "wider-in-each-network": in_each(of(metrics.mcd, "pgd-at", "pgd-20") - _STANDARD),
+        "wider-in-each-network": least_over_settings(value(metrics.mcd, "pgd-at", "pgd-20") - _STANDARD),
         "discrepancy-in-each-training": _VARIANCE,
     },
 )
@@ -95,5 +95,5 @@ def changes(outcomes: xr.Dataset) -> xr.DataArray:
         gap = metrics.mcd(count)
         return gap.sel(defence="pgd-at", drop=True) - gap.sel(defence="standard", attack="clean", drop=True)
 
-    bounds = bootstrap.paired(outcomes, change, span=(-100, 100))
+    bounds = bootstrap.paired_bounds(outcomes, change, span=(-100, 100))
     return bounds.transpose("attack", "setting", "bound")

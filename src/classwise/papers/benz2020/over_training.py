@@ -10,8 +10,8 @@ from classwise.core.spec import Evaluation
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.networks import KEPT_EPOCHS, STEP
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
-from classwise.papers.terms import claims, least, of_profiles
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.terms import claims, least, profile_fields
 from classwise.stats import aggregate, agreement, metrics
 
 NAME = "benz2020/3-1-over-training"
@@ -22,15 +22,15 @@ HALF_WAY = KEPT_EPOCHS // 2
 _CHECKPOINTS = {f"last-{KEPT_EPOCHS - epoch}" if epoch < KEPT_EPOCHS else "last": epoch for epoch in EPOCHS}
 
 
-def by_epoch(kept: xr.Dataset) -> xr.Dataset:
+def stack_epochs(kept: xr.Dataset) -> xr.Dataset:
     """Return outcomes along epoch in place of checkpoint, without the epochs that have not learned yet.
 
-    The trainings are taken as given (`networks.as_given`), and the class that is the weakest on other images is marked.
+    The trainings are taken as given (`networks.merge_seeds`), and the class that is the weakest on other images is marked.
     """
     names = [name for name in _CHECKPOINTS if name in kept.checkpoint.values]
     epochs = [_CHECKPOINTS[name] for name in names]
     along = kept.sel(checkpoint=names).rename(checkpoint="epoch").assign_coords(epoch=epochs)
-    return networks.marked(networks.as_given(networks.only_learned(along, "epoch")))
+    return networks.mark_vulnerable(networks.merge_seeds(networks.only_learned(along, "epoch")))
 
 
 SECTION = Section(
@@ -43,12 +43,12 @@ SECTION = Section(
             defences=("pgd-at",),
             evaluations=tuple(Evaluation(attack=one.attack, checkpoint=name) for one in CLEAN_AND_PGD for name in _CHECKPOINTS),
             max_seeds=2,
-            variants=networks.varied(STEP),
+            variants=networks.network_variant(STEP),
         ),
     },
     arrange={
-        "epochs": Arranged(by_epoch, ("kept",)),
-        "halves": Arranged(lambda kept: aggregate.halved(by_epoch(kept)), ("kept",)),
+        "epochs": Derived(stack_epochs, ("kept",)),
+        "halves": Derived(lambda kept: aggregate.split_halves(stack_epochs(kept)), ("kept",)),
     },
 )
 
@@ -71,11 +71,11 @@ def margins(sums: xr.Dataset) -> xr.DataArray:
     return below.drop_vars(set(below.coords) - {"epoch", "label"}).stack(margin=("epoch", "label"))
 
 
-def settled(profiles: xr.DataArray) -> xr.DataArray:
+def halfway_agreement(profiles: xr.DataArray) -> xr.DataArray:
     """Return the corrected correlation of the classes half way with those at the end, of opposite halves of the images."""
     late = second_half(profiles)
     both = late.sel(epoch=[HALF_WAY, int(late.epoch[-1])])
-    value = agreement.corrected(both, "epoch").isel(epoch=0, other=-1, drop=True)
+    value = agreement.corrected_agreement(both, "epoch").isel(epoch=0, other=-1, drop=True)
     if not value.ndim and not np.isfinite(value):
         raise MeasurementError("the classes half way, or at the end, hardly differ, so that their order is unknown")
     return value
@@ -86,7 +86,7 @@ CLAIMS = claims(
     {
         "one-vulnerable-class": least(margins),
         "one-inaccurate-class": {"measure": least(margins), "attacks": ("clean",)},
-        "classes-settle-early": {**of_profiles(settled, "epoch"), "permuted": f"epoch={HALF_WAY}"},
+        "classes-settle-early": {**profile_fields(halfway_agreement, "epoch"), "permuted": f"epoch={HALF_WAY}"},
     },
     defences=("pgd-at",),
     attacks=("pgd-20",),

@@ -16,10 +16,10 @@ from classwise.core.spec import Spec
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.claims import first_sentence
-from classwise.papers.joined import Row, joined
+from classwise.papers.joined import Member, join_parts
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
-from classwise.papers.terms import Term, claims, least, of
+from classwise.papers.terms import Term, claims, least, value
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import agreement, combine, metrics
 
@@ -39,10 +39,10 @@ _PER_CLASS = {"matched": 1500, "laptop": 1500}
 
 def _network(scale: str, plain: Spec) -> Variant:
     """Return the fields of the network: few features for many pixels, so that images differ that share them."""
-    return next(iter(networks.varied(NETWORK)(scale, plain)), {})
+    return next(iter(networks.network_variant(NETWORK)(scale, plain)), {})
 
 
-def as_usual(scale: str, plain: Spec) -> tuple[Variant, ...]:
+def usual_variant(scale: str, plain: Spec) -> tuple[Variant, ...]:
     """Return the variant of the network without rebuilt images."""
     return (_network(scale, plain),)
 
@@ -68,7 +68,7 @@ def _part(title: str, variants: Variants, defence: str = STANDARD) -> Part:
     return Part(title=title, defences=(defence,), variants=variants, **fields)
 
 
-def by_attack(outcomes: xr.Dataset) -> xr.Dataset:
+def stack_radii(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes with each radius of an attack as an attack of its own ("pgd-20 at 1/4 ε")."""
     if "eval_eps" not in outcomes.dims:
         return outcomes
@@ -84,22 +84,22 @@ def by_attack(outcomes: xr.Dataset) -> xr.Dataset:
     return combine.combine_rows(rows).transpose("defence", ...).assign_attrs(outcomes.attrs)
 
 
-_ROWS = Row("", STANDARD, by="defence"), *(Row(name, name, by="defence") for name in (ADVERSARIAL, *SETS))
+_ROWS = Member("", STANDARD, by="defence"), *(Member(name, name, by="defence") for name in (ADVERSARIAL, *SETS))
 SECTION = Section(
     title="Robust and non-robust features",
     defences=(STANDARD,),
     evaluations=CLEAN_AND_PGD,
     at=AT,
     max_seeds=2,
-    variants=as_usual,
+    variants=usual_variant,
     parts={
-        ADVERSARIAL: _part("adversarial training", as_usual, ADVERSARIAL),
+        ADVERSARIAL: _part("adversarial training", usual_variant, ADVERSARIAL),
         ROBUST: _part("robust features", rebuilt("features", ADVERSARIAL)),
         NON_ROBUST: _part("non-robust features", rebuilt("features", STANDARD)),
         RANDOM: _part("perturbed towards random classes", rebuilt("random", STANDARD)),
         NEXT: _part("perturbed towards the next class", rebuilt("next", STANDARD, "short", "paper")),
     },
-    arrange={"sets": joined("defence", *_ROWS, optional=True, then=lambda outcomes, _: by_attack(outcomes))},
+    arrange={"sets": join_parts("defence", *_ROWS, optional=True, then=lambda outcomes, _: stack_radii(outcomes))},
 )
 
 
@@ -110,7 +110,7 @@ def accuracy_above_chance(count: xr.DataArray) -> xr.DataArray:
     return above
 
 
-def of_each(metric: metrics.Metric, words: str = "") -> Term:
+def metric_of_each(metric: metrics.Metric, words: str = "") -> Term:
     """Return a metric of the training sets of a claim, under its first attack, along defence; words: in place of its own."""
     named = f"{words or first_sentence(metric)}, of each training set"
     return Term(named, lambda sums: metric(sums["count"].isel(attack=0, drop=True)))
@@ -120,10 +120,13 @@ def of_each(metric: metrics.Metric, words: str = "") -> Term:
 CLAIMS = claims(
     NAME,
     {
-        "robust-features-useful": of(accuracy_above_chance, ROBUST),
-        "non-robust-features-useful": {"measure": least(of_each(accuracy_above_chance)), "defences": (NON_ROBUST, RANDOM)},
-        "only-robust-set-robust": of(metrics.overall, ROBUST, QUARTER) - of(metrics.overall, NON_ROBUST, QUARTER),
-        "both-unequal": {"measure": least(of_each(metrics.cv, "class-wise variance (CV)")), "defences": (ROBUST, NON_ROBUST)},
+        "robust-features-useful": value(accuracy_above_chance, ROBUST),
+        "non-robust-features-useful": {"measure": least(metric_of_each(accuracy_above_chance)), "defences": (NON_ROBUST, RANDOM)},
+        "only-robust-set-robust": value(metrics.overall, ROBUST, QUARTER) - value(metrics.overall, NON_ROBUST, QUARTER),
+        "both-unequal": {
+            "measure": least(metric_of_each(metrics.cv, "class-wise variance (CV)")),
+            "defences": (ROBUST, NON_ROBUST),
+        },
     },
     attacks=("clean",),
 )

@@ -13,8 +13,8 @@ import xarray as xr
 from classwise.papers import variants
 from classwise.papers.benz2020 import networks
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
-from classwise.papers.terms import claims, of_profiles
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.terms import claims, profile_fields
 from classwise.stats import aggregate, agreement, combine
 
 NAME = "benz2020/3-2-same-classes"
@@ -56,7 +56,7 @@ def _settings(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
         if name in shared
     }
     joined = combine.combine("setting", judged).sel(setting=list(judged))
-    return _counted(aggregate.common_images(networks.marked(joined), "setting", same_seeds=False))
+    return _counted(aggregate.common_images(networks.mark_vulnerable(joined), "setting", same_seeds=False))
 
 
 def _counted(outcomes: xr.Dataset) -> xr.Dataset:
@@ -66,7 +66,7 @@ def _counted(outcomes: xr.Dataset) -> xr.Dataset:
 
 
 def _halves(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    return aggregate.halved(_counted(networks.only_learned(_settings(plain, *parts))))
+    return aggregate.split_halves(_counted(networks.only_learned(_settings(plain, *parts))))
 
 
 SECTION = Section(
@@ -80,14 +80,14 @@ SECTION = Section(
             evaluations=CLEAN_AND_PGD,
             run=variants.ONCE,
             max_seeds=1,
-            variants=variants.by_scale(variants.reinitialised(1, 2), laptop=variants.none),
+            variants=variants.choose(variants.reinitialise(1, 2), laptop=variants.none),
         ),
         **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
         **{name: Part(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=1) for name in DEFENCES},
     },
     arrange={
-        "settings": Arranged(_settings, ("",), optional=_PARTS),
-        "halves": Arranged(_halves, ("",), optional=_PARTS),
+        "settings": Derived(_settings, ("",), optional=_PARTS),
+        "halves": Derived(_halves, ("",), optional=_PARTS),
     },
 )
 
@@ -97,7 +97,7 @@ def members(data: xr.Dataset | xr.DataArray, *groups: str) -> list[str]:
     return [name for name in map(str, data.setting.values) if GROUPS.get(name) in groups]
 
 
-def repeated(data: xr.Dataset | xr.DataArray) -> list[str]:
+def repeated_settings(data: xr.Dataset | xr.DataArray) -> list[str]:
     """Return the settings whose agreement with BASE is the ceiling: on the same images if there are such, else other seeds."""
     same = members(data, SAME)
     return [name for name in same if name != OTHER_SEEDS] or same
@@ -112,20 +112,20 @@ def _mean(profiles: xr.DataArray, names: list[str], what: str) -> xr.DataArray:
     return mean
 
 
-def of_networks(profiles: xr.DataArray) -> xr.DataArray:
+def mean_network_agreement(profiles: xr.DataArray) -> xr.DataArray:
     """Return the corrected correlation of class profiles of opposite halves with PGD-AT, on average over the other networks."""
     return _mean(profiles, members(profiles, NETWORK), "other networks")
 
 
 def less_than_ceiling(profiles: xr.DataArray) -> xr.DataArray:
     """Return the corrected correlation with PGD-AT, on average over other networks, less that of the same training repeated."""
-    again = repeated(profiles)
+    again = repeated_settings(profiles)
     if len(again) < 2:
         raise MeasurementError("two repetitions of the same training are needed at least", "for two repetitions of pgd-at")
-    return of_networks(profiles) - _mean(profiles, again, "other initialisations")
+    return mean_network_agreement(profiles) - _mean(profiles, again, "other initialisations")
 
 
-def of_one(profiles: xr.DataArray, setting: str) -> xr.DataArray:
+def setting_agreement(profiles: xr.DataArray, setting: str) -> xr.DataArray:
     """Return the corrected correlation of class profiles of opposite halves, of one setting with PGD-AT."""
     return _mean(profiles, [setting] if setting in profiles.setting.values else [], setting)
 
@@ -142,17 +142,17 @@ def weakest_is_weak(profiles: xr.DataArray) -> xr.DataArray:
 CLAIMS = claims(
     NAME,
     {
-        "other-networks": of_profiles(of_networks, "setting"),
-        "little-to-do-with-architecture": of_profiles(less_than_ceiling, "setting"),
-        "sgd-or-adam": of_profiles(partial(of_one, setting=networks.ADAM), "setting"),
-        "standard-or-adversarial": of_profiles(partial(of_one, setting=STANDARD), "setting"),
-        "weakest-is-weak": of_profiles(weakest_is_weak, "setting"),
+        "other-networks": profile_fields(mean_network_agreement, "setting"),
+        "little-to-do-with-architecture": profile_fields(less_than_ceiling, "setting"),
+        "sgd-or-adam": profile_fields(partial(setting_agreement, setting=networks.ADAM), "setting"),
+        "standard-or-adversarial": profile_fields(partial(setting_agreement, setting=STANDARD), "setting"),
+        "weakest-is-weak": profile_fields(weakest_is_weak, "setting"),
     },
 )
 
 
 def pairs(profiles: xr.DataArray) -> xr.DataArray:
     """Return the corrected agreement of each two settings, along setting and "other setting"; on the diagonal, reliabilities."""
-    values = agreement.corrected(profiles)
+    values = agreement.corrected_agreement(profiles)
     shown: xr.DataArray = values.where(values.setting != values.other, agreement.reliability(profiles))
     return shown.transpose("setting", "other").rename(other="other setting")

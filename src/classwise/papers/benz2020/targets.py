@@ -15,9 +15,9 @@ from classwise.core.datasets import base_dataset, class_names
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import selection
 from classwise.papers.benz2020 import critical
-from classwise.papers.benz2020.critical import by_training, change, critical_class
+from classwise.papers.benz2020.critical import change, critical_class, stack_trainings
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant
 from classwise.stats import combine, confidence, intervals, metrics, pooling
@@ -92,8 +92,8 @@ def _part(name: str, *evaluations: Evaluation, **fields: Any) -> Part:
 
 
 def validation(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    """Return the validation images of SIMILARITY along defence and component, with `logit` (`confidence.by_component`)."""
-    return confidence.by_component(by_training(SIMILARITY[1:], plain, *parts))
+    """Return the validation images of SIMILARITY along defence and component, with `logit` (`confidence.stack_components`)."""
+    return confidence.stack_components(stack_trainings(SIMILARITY[1:], plain, *parts))
 
 
 _VALID = Evaluation(attack="clean", split="valid")
@@ -112,9 +112,9 @@ SECTION = Section(
     | {part_name(name, PUSHED): _part(name, _PUSH, target=critical_class) for name in TARGETED}
     | {"choosing": Part(title="the runs that select the two classes", defences=(BASE,))},
     arrange={
-        "trainings": Arranged(partial(by_training, tuple(TRAININGS)), ("",), tuple(TRAININGS)),
-        VALIDATION: Arranged(validation, (_FIRST_VALID,), tuple(_OTHERS_VALID)),
-        PUSHED: Arranged(partial(by_training, TARGETED[1:]), (_FIRST_PUSHED,), tuple(_OTHERS_PUSHED)),
+        "trainings": Derived(partial(stack_trainings, tuple(TRAININGS)), ("",), tuple(TRAININGS)),
+        VALIDATION: Derived(validation, (_FIRST_VALID,), tuple(_OTHERS_VALID)),
+        PUSHED: Derived(partial(stack_trainings, TARGETED[1:]), (_FIRST_PUSHED,), tuple(_OTHERS_PUSHED)),
     },
 )
 
@@ -172,14 +172,14 @@ CLAIMS = claims(
 TOWARDS = "towards the class"
 
 
-def named_critical(outcomes: xr.Dataset, pushed: xr.Dataset) -> xr.DataArray:
+def predictions_as_critical(outcomes: xr.Dataset, pushed: xr.Dataset) -> xr.DataArray:
     """Return how many images of other classes are predicted as the critical one, in percent, along defence, attack and bound.
 
     Of the seeds that both Datasets have; with Wilson's intervals (95 %). pushed: under the attack towards the class.
     """
     name, both = critical.name_of(outcomes), (outcomes.sel(defence=pushed.defence.values), pushed.assign_coords(attack=[TOWARDS]))
-    parts = combine.shared_seeds(dict(enumerate(critical.compared(some, TARGETED) for some in both)))
-    others = [pooling.pooled(part).drop_vars("critical", errors="ignore").drop_sel(label=name) for part in parts.values()]
+    parts = combine.shared_seeds(dict(enumerate(critical.select_recorded(some, TARGETED) for some in both)))
+    others = [pooling.pool(part).drop_vars("critical", errors="ignore").drop_sel(label=name) for part in parts.values()]
     return xr.concat(
         [
             intervals.rate_bounds(some.sel(predicted=name, drop=True).sum("label"), some.sum(["label", "predicted"]))

@@ -26,7 +26,7 @@ _REACH = 1.96
 
 
 @cache
-def published() -> xr.Dataset:
+def published_accuracies() -> xr.Dataset:
     """Return the accuracies of Tables 1 to 4, overall and in the worst class, along defence and attack; NaN where none is.
 
     Table 1 calls TRADES with label smoothing by its defence, Table 4 by its lambda: it has both names.
@@ -48,7 +48,7 @@ def _sides(values: xr.DataArray, pairs: Mapping[str, Pair]) -> tuple[xr.DataArra
 
 def printed_gain(pairs: Sequence[Pair], attacks: Sequence[str], measures: Sequence[str] = ("overall",)) -> float:
     """Return the least printed gain: over pairs, measures and attacks."""
-    values = published()[list(measures)].sel(attack=list(attacks)).to_dataarray()
+    values = published_accuracies()[list(measures)].sel(attack=list(attacks)).to_dataarray()
     first, second = _sides(values, {str(place): pair for place, pair in enumerate(pairs)})
     return float((first - second).min(skipna=False))
 
@@ -61,10 +61,10 @@ def _with_error(first: xr.DataArray, second: xr.DataArray, images: int) -> xr.Da
     """
     value = first - second
     reach = _REACH * np.sqrt((first * (100 - first) + second * (100 - second)) / images)
-    return combine.along("bound", {"low": value - reach, "value": value, "high": value + reach})
+    return combine.concat("bound", {"low": value - reach, "value": value, "high": value + reach})
 
 
-def recorded(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
+def known_pairs(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
     """Return the pairs of which outcomes have both networks; NotRecorded without any."""
     kept = {name: pair for name, pair in pairs.items() if {*outcomes.defence.values}.issuperset(pair)}
     if not kept:
@@ -72,12 +72,12 @@ def recorded(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> dict[str, Pair]
     return kept
 
 
-def paired(outcomes: xr.Dataset, pairs: Mapping[str, Pair], measure: Metric = metrics.overall) -> xr.DataArray:
-    """Return gains on the same images with their intervals, along comparison (the keys of `recorded` pairs), attack and bound."""
-    return bootstrap.differences(outcomes, recorded(outcomes, pairs), measure)
+def paired_gains(outcomes: xr.Dataset, pairs: Mapping[str, Pair], measure: Metric = metrics.overall) -> xr.DataArray:
+    """Return gains on the same images with their intervals, along comparison (`known_pairs`), attack and bound."""
+    return bootstrap.differences(outcomes, known_pairs(outcomes, pairs), measure)
 
 
-def compared(
+def compare_gains(
     outcomes: xr.Dataset, pairs: Mapping[str, Pair], attack: str, measures: Sequence[str] = tuple(MEASURES)
 ) -> xr.DataArray:
     """Return gains with 95 % intervals along source (OURS, THEIRS), panel (a measure, clean or robust), comparison and bound.
@@ -86,12 +86,12 @@ def compared(
     """
     panels = {}
     for measure in measures:
-        ours = paired(outcomes.sel(attack=["clean", attack]), pairs, MEASURES[measure])
-        theirs = _with_error(*_sides(published()[measure], pairs), _IMAGES[measure])
+        ours = paired_gains(outcomes.sel(attack=["clean", attack]), pairs, MEASURES[measure])
+        theirs = _with_error(*_sides(published_accuracies()[measure], pairs), _IMAGES[measure])
         for images, names in (("clean", ("clean", "clean")), ("robust", (attack, "autoattack"))):
             both = (one.sel(attack=name, drop=True) for one, name in zip((ours, theirs), names, strict=True))
-            panels[f"{_WORDS[measure]}, {images}"] = combine.along("source", dict(zip((OURS, THEIRS), both, strict=True)))
-    return combine.along("panel", panels)
+            panels[f"{_WORDS[measure]}, {images}"] = combine.concat("source", dict(zip((OURS, THEIRS), both, strict=True)))
+    return combine.concat("panel", panels)
 
 
 def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> xr.DataArray:
@@ -106,16 +106,18 @@ def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> xr.DataArr
         values = metrics.overall(count)
         return values.sel(attack=weak, drop=True) - values.sel(attack=strong, drop=True)
 
-    ours = bootstrap.paired(aggregate.common_images(outcomes.sel(attack=[weak, strong]), "attack"), differences, span=(-100, 100))
-    first, second = (published().overall.sel(attack=name, drop=True) for name in (weak, "autoattack"))
+    ours = bootstrap.paired_bounds(
+        aggregate.common_images(outcomes.sel(attack=[weak, strong]), "attack"), differences, span=(-100, 100)
+    )
+    first, second = (published_accuracies().overall.sel(attack=name, drop=True) for name in (weak, "autoattack"))
     theirs = _with_error(first, second, _IMAGES["overall"]).reindex(defence=ours.defence)
-    return combine.along("source", {OURS: ours, THEIRS: theirs})
+    return combine.concat("source", {OURS: ours, THEIRS: theirs})
 
 
 def both_tables(outcomes: xr.Dataset, measure: str = "overall") -> pd.DataFrame:
     """Return accuracies of networks in percent, ours and theirs, a row each; "" where one is missing."""
     ours = MEASURES[measure](aggregate.counts(outcomes).sum("seed"))
-    both = {"ours": ours, "theirs": published()[measure].reindex(defence=ours.defence)}
+    both = {"ours": ours, "theirs": published_accuracies()[measure].reindex(defence=ours.defence)}
     parts = [table.transpose("defence", "attack").to_pandas().add_suffix(f", {whose}") for whose, table in both.items()]
     table: pd.DataFrame = pd.concat(parts, axis=1).map("{:.1f}".format).replace("nan", "")
     return table

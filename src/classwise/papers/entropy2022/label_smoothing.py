@@ -8,7 +8,7 @@ from classwise.papers.entropy2022.gains import SMOOTHED
 from classwise.papers.entropy2022.networks import AUTOATTACK, EVALUATIONS
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Section
-from classwise.papers.terms import Term, claims, least, of
+from classwise.papers.terms import Term, claims, least, value
 from classwise.stats.metrics import overall
 
 NAME = "entropy2022/3-1-label-smoothing"
@@ -26,32 +26,32 @@ SECTION = Section(
 )
 
 
-def printed(training: str, attack: str) -> float:
+def printed_difference(training: str, attack: str) -> float:
     """Return the printed difference by label smoothing, in points."""
     return float(TABLES.load(1)["change"].sel(defence=training, attack=attack))
 
 
 def _more_than_standard() -> float:
-    return min(printed(name, "clean") for name in ("pgd-at", "trades")) - printed("standard", "clean")
+    return min(printed_difference(name, "clean") for name in ("pgd-at", "trades")) - printed_difference("standard", "clean")
 
 
 def _added(training: str, attack: str = "clean") -> Term:
-    smoothed, plain = (of(overall, name, attack) for name in PAIRS[training])
+    smoothed, plain = (value(overall, name, attack) for name in PAIRS[training])
     return smoothed - plain
 
 
 def _gain(training: str, attack: str = "clean") -> dict[str, Any]:
     """Return the fields of a claim on what label smoothing adds to the accuracy of a training."""
-    return {"measure": _added(training, attack), "reported": partial(printed, training, attack.partition("|")[0])}
+    return {"measure": _added(training, attack), "reported": partial(printed_difference, training, attack.partition("|")[0])}
 
 
 CLAIMS = claims(
     NAME,
     {
-        "smoothing-similarity-at": similarity.compared(similarity.similarity_change, *PAIRS["pgd-at"]),
-        "smoothing-variance-at": similarity.compared(similarity.variance_ratio, *PAIRS["pgd-at"]),
-        "smoothing-similarity-trades": similarity.compared(similarity.similarity_change, *PAIRS["trades"]),
-        "smoothing-variance-trades": similarity.compared(similarity.variance_ratio, *PAIRS["trades"]),
+        "smoothing-similarity-at": similarity.comparison_fields(similarity.similarity_change, *PAIRS["pgd-at"]),
+        "smoothing-variance-at": similarity.comparison_fields(similarity.variance_ratio, *PAIRS["pgd-at"]),
+        "smoothing-similarity-trades": similarity.comparison_fields(similarity.similarity_change, *PAIRS["trades"]),
+        "smoothing-variance-trades": similarity.comparison_fields(similarity.variance_ratio, *PAIRS["trades"]),
         "smoothing-clean-at": _gain("pgd-at"),
         "smoothing-clean-trades": _gain("trades"),
         "smoothing-more-than-standard": {

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.papers.entropy2022.gains import Pair, recorded
-from classwise.papers.joined import Row, joined
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
+from classwise.papers.entropy2022.gains import Pair, known_pairs
+from classwise.papers.joined import Member, join_parts
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variants
 from classwise.stats import bootstrap, confidence, metrics
 from classwise.stats.aggregate import clean_and_attacked, measured_epochs
-from classwise.stats.combine import along, combine_rows
+from classwise.stats.combine import combine_rows, concat
 
 NAME = "entropy2022/3-2-1-maximum-entropy"
 # TRADES at a lower learning rate, and the same without the gradient through the clean side of its divergence, and so without
@@ -33,8 +33,8 @@ def slower(*options: Mapping[str, Any]) -> Variants:
     return lambda scale, plain: tuple({"options": some, "lr": round(plain.lr / 3, 6), "averages": ()} for some in options)
 
 
-_TWINS = Row("slower", SLOWER, by="defence"), Row("detached", DETACHED, by="defence")
-_ROWS = Row("", by="defence"), Row("smoothed", by="defence"), *_TWINS
+_TWINS = Member("slower", SLOWER, by="defence"), Member("detached", DETACHED, by="defence")
+_ROWS = Member("", by="defence"), Member("smoothed", by="defence"), *_TWINS
 
 
 def _networks(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
@@ -61,8 +61,8 @@ SECTION = Section(
         "detached": Part(title="its detached twin", variants=slower({"detached": True}), **_TWIN),
     },
     arrange={
-        "networks": Arranged(_networks, ("",), ("smoothed", "slower", "detached")),
-        "twins": joined("defence", *_TWINS),
+        "networks": Derived(_networks, ("",), ("smoothed", "slower", "detached")),
+        "twins": join_parts("defence", *_TWINS),
     },
 )
 
@@ -128,14 +128,14 @@ def right_in_all(outcomes: xr.Dataset) -> xr.Dataset:
 
     Of the seeds that have any.
     """
-    right = (~outcomes.flipped & (outcomes.truth >= 0)).all("defence")
+    right = (~outcomes.misclassified & (outcomes.truth >= 0)).all("defence")
     return outcomes.assign(truth=outcomes.truth.where(right, -1)).sel(seed=right.any(["attack", "image"]))
 
 
 def _bounds(outcomes: xr.Dataset, measure: Callable[[xr.Dataset], xr.DataArray]) -> xr.DataArray:
     """Return low, value and high of a measure of the entropies of images."""
     span = (-limit(outcomes.sizes["predicted"]), limit(outcomes.sizes["predicted"]))
-    return bootstrap.paired(outcomes, measure, draws=1000, span=span, values={"entropy": confidence.entropy(outcomes)})
+    return bootstrap.paired_bounds(outcomes, measure, draws=1000, span=span, values={"entropy": confidence.entropy(outcomes)})
 
 
 def if_both_right(outcomes: xr.Dataset) -> xr.DataArray:
@@ -143,17 +143,17 @@ def if_both_right(outcomes: xr.Dataset) -> xr.DataArray:
 
     Along comparison, attack and bound.
     """
-    pairs = recorded(outcomes, PAIRS)
-    return along("comparison", pairs, lambda pair: _bounds(right_in_all(outcomes.sel(defence=list(pair[::-1]))), difference))
+    pairs = known_pairs(outcomes, PAIRS)
+    return concat("comparison", pairs, lambda pair: _bounds(right_in_all(outcomes.sel(defence=list(pair[::-1]))), difference))
 
 
-def by_class(outcomes: xr.Dataset) -> xr.DataArray:
+def entropy_by_class(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the mean entropy of each class with its interval, along `images_are` of right images and of wrong ones."""
 
     def means(sums: xr.Dataset) -> xr.DataArray:
         right = sums["count"].label == sums["count"].predicted
         kept = {"right": sums.where(right, 0), "wrong": sums.where(~right, 0)}
-        return along("images_are", kept, lambda some: some["entropy"].sum("predicted") / some["count"].sum("predicted"))
+        return concat("images_are", kept, lambda some: some["entropy"].sum("predicted") / some["count"].sum("predicted"))
 
     return _bounds(outcomes, means)
 

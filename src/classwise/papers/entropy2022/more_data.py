@@ -14,10 +14,10 @@ import xarray as xr
 
 from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022.tables import TABLES
-from classwise.papers.joined import Row, joined
+from classwise.papers.joined import Member, join_parts
 from classwise.papers.sections import Part, Section
-from classwise.papers.terms import Term, claims, least, of
-from classwise.stats.combine import along
+from classwise.papers.terms import Term, claims, least, value
+from classwise.stats.combine import concat
 from classwise.stats.metrics import accuracy, overall, worst
 
 NAME = "entropy2022/A-3-more-data"
@@ -28,13 +28,13 @@ _SHARED: dict[str, Any] = {
     "defences": (_NETWORK.defence,),
     "evaluations": networks.EVALUATIONS,
     "max_seeds": 1,
-    "variants": networks.trained(**_NETWORK.options),
+    "variants": networks.variant(**_NETWORK.options),
 }
 
 SECTION = Section(
     title="More images, and batch-instance normalisation",
     parts={LAYERS[1]: Part(title="batch-instance norm", run={"layer": LAYERS[1]}, **_SHARED)},
-    arrange={"layers": joined("layer", Row("", LAYERS[0]), Row(LAYERS[1], LAYERS[1]), optional=True)},
+    arrange={"layers": join_parts("layer", Member("", LAYERS[0]), Member(LAYERS[1], LAYERS[1]), optional=True)},
     **_SHARED,
 )
 
@@ -50,7 +50,7 @@ _BOTH = ("clean", "autoattack")
 
 def _normalised(defence: str) -> Term:
     """Return by how much batch-instance norm raises the accuracy of a training, clean or robust, whichever less."""
-    batch, mixed = ([of(overall, defence, one, layer=layer) for one in ("clean", networks.AUTOATTACK)] for layer in LAYERS)
+    batch, mixed = ([value(overall, defence, one, layer=layer) for one in ("clean", networks.AUTOATTACK)] for layer in LAYERS)
     return least(*(one - other for one, other in zip(mixed, batch, strict=True)))
 
 
@@ -68,7 +68,7 @@ CLAIMS = claims(
         },
         "normalisation": _normalised("me-trades"),
         "entropy-with-more-images": {
-            "measure": of(overall, "me-rst", networks.AUTOATTACK) - of(overall, "rst", networks.AUTOATTACK),
+            "measure": value(overall, "me-rst", networks.AUTOATTACK) - value(overall, "rst", networks.AUTOATTACK),
             "reported": partial(printed_gain, "me-rst", "rst", ("autoattack",)),
             **_WITHDRAWN,
         },
@@ -76,16 +76,16 @@ CLAIMS = claims(
 )
 
 
-def added_to_classes(count: xr.DataArray) -> xr.DataArray:
+def gain_of_classes(count: xr.DataArray) -> xr.DataArray:
     """Return how many points batch-instance norm adds to the accuracy of each class; count: along layer."""
     first, last = (accuracy(count.sel(layer=name, drop=True)) for name in LAYERS)
     return last - first
 
 
-def added(count: xr.DataArray) -> xr.DataArray:
+def gains(count: xr.DataArray) -> xr.DataArray:
     """Return how many points batch-instance norm adds over all images and in the worst class, along `images_of`."""
     first, last = (count.sel(layer=name, drop=True) for name in LAYERS)
-    return along("images_of", {"all classes": overall, "the worst class": worst}, lambda measure: measure(last) - measure(first))
+    return concat("images_of", {"all classes": overall, "the worst class": worst}, lambda measure: measure(last) - measure(first))
 
 
 def table_5() -> pd.DataFrame:

@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Part, Request
-from classwise.papers.variants import ONCE, Variant, Variants, by_scale, none
+from classwise.papers.variants import ONCE, Variant, Variants, choose, none
 from classwise.stats import combine
 
 # Clean images, and the attacks of Tables 2 to 4; "strong" stands for AutoAttack.
@@ -52,7 +52,7 @@ PLAIN = ("pgd-at", "trades (λ=6)")
 BETWEEN = ("trades (λ=9)", "me-trades (β=1, λ=18)", "me-trades (β=1, λ=24)")
 
 
-def trained(**options: float) -> Variants:
+def variant(**options: float) -> Variants:
     """Return the one variant with other options of the defence; scale quick measures it at its first and last epoch only.
 
     Without options it is the defence as other pages train it.
@@ -67,14 +67,14 @@ def trained(**options: float) -> Variants:
 def part(name: str, **fields: Any) -> Part:
     """Return the part of a section that trains and evaluates one network with other options."""
     network = NETWORKS[name]
-    variants = trained(**network.options)
+    variants = variant(**network.options)
     if name in BETWEEN:
-        variants = by_scale(variants, quick=none, laptop=none)
+        variants = choose(variants, quick=none, laptop=none)
     shared: dict[str, Any] = {"evaluations": EVALUATIONS, "max_seeds": 1, "variants": variants}
     return Part(title=name, defences=(network.defence,), **(shared | fields))
 
 
-def by_network(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
+def name_networks(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     """Return outcomes or histories along defence with the names of NETWORKS.
 
     plain: of "pgd-at" and "trades" as other pages train them. parts: of the networks of these names, None for one that is not
@@ -87,19 +87,19 @@ def by_network(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | N
     return combine.combine_rows([({"defence": name}, rows[name]) for name in ordered]).assign_attrs(plain.attrs)
 
 
-def recorded(request: Request, load: Callable[[Request], xr.Dataset]) -> xr.Dataset:
-    """Return the outcomes of a section and of its parts along defence, as `by_network` does; load: `runs.outcomes`."""
+def recorded_outcomes(request: Request, load: Callable[[Request], xr.Dataset]) -> xr.Dataset:
+    """Return the outcomes of a section and of its parts along defence, as `name_networks` does; load: `runs.outcomes`."""
     parts = {name: part for name, part in request.parts.items() if part.specs}
-    return by_network(tuple(parts), load(replace(request, parts={})), *(load(part) for part in parts.values()))
+    return name_networks(tuple(parts), load(replace(request, parts={})), *(load(part) for part in parts.values()))
 
 
 def histories(request: Request, load: Callable[[Sequence[Spec]], xr.Dataset]) -> xr.Dataset:
-    """Return the training histories of a section and its parts along defence, as `by_network` does; load: `runs.history`."""
+    """Return the training histories of a section and its parts along defence, as `name_networks` does; load: `runs.history`."""
     parts = {name: part for name, part in request.parts.items() if part.specs}
-    return by_network(tuple(parts), load(request.specs), *(load(part.specs) for part in parts.values()))
+    return name_networks(tuple(parts), load(request.specs), *(load(part.specs) for part in parts.values()))
 
 
-def by_method(values: xr.DataArray) -> xr.DataArray:
+def name_methods(values: xr.DataArray) -> xr.DataArray:
     """Return values along method and setting instead of defence: "me-trades (β=1, λ=15)" is of me-trades with "λ=15".
 
     The setting of a network without any is its name. NotRecorded without a network.

@@ -14,11 +14,11 @@ import xarray as xr
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
-from classwise.papers.joined import Row, joined, plain
+from classwise.papers.joined import Member, join_parts, section_itself
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
-from classwise.papers.terms import claims, correlation, least, of
-from classwise.papers.variants import Variant, by_scale, none
+from classwise.papers.terms import claims, correlation, least, value
+from classwise.papers.variants import Variant, choose, none
 from classwise.stats import combine, features, metrics
 
 NAME = "entropy2022/1-robust-fairness"
@@ -50,22 +50,22 @@ SECTION = Section(
             defences=("standard",),
             evaluations=(Evaluation(attack="clean"),),
             features=("clean",),
-            variants=by_scale(none, quick=_fewer_epochs),
+            variants=choose(none, quick=_fewer_epochs),
         ),
     },
     arrange={
-        "": plain(),
-        "shorter": joined(
+        "": section_itself(),
+        "shorter": join_parts(
             "network",
-            *(Row("", name, at={"defence": name, "attack": "clean"}) for name in NETWORKS),
-            Row("shorter", by="epochs"),
+            *(Member("", name, at={"defence": name, "attack": "clean"}) for name in NETWORKS),
+            Member("shorter", by="epochs"),
             then=_with_epochs,
         ),
     },
 )
 
 
-def lead_of_car_over_cat(count: xr.DataArray) -> xr.DataArray:
+def car_minus_cat(count: xr.DataArray) -> xr.DataArray:
     """Return the accuracy of the class car less that of the class cat."""
     rates = metrics.accuracy(count)
     return rates.sel(label="automobile", drop=True) - rates.sel(label="cat", drop=True)
@@ -121,14 +121,14 @@ def gains_at_equal_accuracy(statistics: xr.Dataset) -> xr.DataArray:
         distance = abs(standard - accuracy.sel(network=name, drop=True))
         return values.sel(network=name, drop=True) - values.where(distance == distance.min("network")).mean("network")
 
-    return combine.along("trained", {name: name for name in _TRAINED}, gain)
+    return combine.concat("trained", {name: name for name in _TRAINED}, gain)
 
 
 def accuracy_and_similarity(statistics: xr.Dataset) -> xr.DataArray:
     """Return clean accuracy, in percent, and mean similarity of each network along a new dimension `quantity`."""
     statistics = statistics.isel(defence=0, drop=True)
     similar = likeness.mean(likeness.similarity(statistics))
-    return combine.along("quantity", {"accuracy": likeness.clean_accuracy(statistics), "similarity": similar})
+    return combine.concat("quantity", {"accuracy": likeness.clean_accuracy(statistics), "similarity": similar})
 
 
 def _of_hardest(statistics: xr.Dataset) -> xr.DataArray:
@@ -145,7 +145,7 @@ def variance_leads(statistics: xr.Dataset) -> xr.DataArray:
 
 def similarity_leads(statistics: xr.Dataset) -> xr.DataArray:
     """Return by how much the similarity of the hardest class exceeds that of all pairs without it, along defence."""
-    cosines = features.similarity(likeness.of_clean(statistics)).mean("seed")
+    cosines = features.similarity(likeness.clean_statistics(statistics)).mean("seed")
     hardest = _of_hardest(statistics)
     pairs = cosines.where(cosines.label != cosines.other)
     of_hardest = pairs.where(hardest).max(["label", "other"])
@@ -162,19 +162,20 @@ _UNDER_ATTACK = "pgd-20|pgd-10"
 _BOTH: dict[str, Any] = {"attacks": ("clean", _UNDER_ATTACK)}
 _TWO: dict[str, Any] = {"defences": ("standard", "pgd-at")}
 _FEATURES: dict[str, Any] = {"of": "features", "defences": NETWORKS, "permuted": "count"}
-_LEAD = of(lead_of_car_over_cat, "standard")
+_LEAD = value(car_minus_cat, "standard")
 
 CLAIMS = claims(
     NAME,
     {
-        "clean-gap-grows": {"measure": of(metrics.mcd, "pgd-at") - of(metrics.mcd, "standard"), **_BOTH},
-        "cat-and-car": {"measure": of(lead_of_car_over_cat, "pgd-at") - _LEAD, **_BOTH},
-        "cat-and-car-attacked": of(lead_of_car_over_cat, "pgd-at", _UNDER_ATTACK) - _LEAD,
+        "clean-gap-grows": {"measure": value(metrics.mcd, "pgd-at") - value(metrics.mcd, "standard"), **_BOTH},
+        "cat-and-car": {"measure": value(car_minus_cat, "pgd-at") - _LEAD, **_BOTH},
+        "cat-and-car-attacked": value(car_minus_cat, "pgd-at", _UNDER_ATTACK) - _LEAD,
         "half-of-the-drop": {"measure": share_of_two, **_TWO},
         "cat-and-bird": {"measure": partial(share_of_two, named=("cat", "bird")), **_TWO},
         "hard-classes-pay": {
             "measure": correlation(
-                of(metrics.accuracy, "standard") - of(metrics.accuracy, "pgd-at"), of(metrics.accuracy, "pgd-at", _UNDER_ATTACK)
+                value(metrics.accuracy, "standard") - value(metrics.accuracy, "pgd-at"),
+                value(metrics.accuracy, "pgd-at", _UNDER_ATTACK),
             ),
             "permuted": "attack",
         },
@@ -204,7 +205,7 @@ CLAIMS = claims(
 )
 
 
-def by_epochs(values: xr.DataArray) -> xr.DataArray:
+def stack_epochs(values: xr.DataArray) -> xr.DataArray:
     """Return values along network by defence and epochs, those of networks that are not of standard training by their name."""
     networks = zip(values.network.values, values.epochs.values, strict=True)
     keys = [("standard", str(epochs)) if epochs else (str(name), str(name)) for name, epochs in networks]

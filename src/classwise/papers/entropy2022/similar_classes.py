@@ -16,13 +16,13 @@ from classwise.core.datasets import class_names
 from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022.tables import pair_error
-from classwise.papers.joined import Row, joined
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
+from classwise.papers.joined import Member, join_parts
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import claims
 from classwise.papers.variants import ONCE, Variant
 from classwise.stats import features
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 from classwise.stats.intervals import rate_bounds
 from classwise.stats.metrics import accuracy, images
 
@@ -55,7 +55,7 @@ def _other(pair: xr.Dataset) -> str:
 
 def _with_sums(outcomes: xr.Dataset, members: Mapping[str, xr.Dataset]) -> xr.Dataset:
     """Return outcomes with the sums of features and pixels of the standard network along `source`, where it has any."""
-    kept = outcomes.drop_vars([name for name in outcomes if name not in ("truth", "answer", "flipped")])
+    kept = outcomes.drop_vars([name for name in outcomes if name not in ("truth", "prediction", "misclassified")])
     if "total" not in members[STANDARD]:
         return kept
     clean = members[STANDARD].sel(attack="clean", drop=True).assign_coords(defence=outcomes.defence.values)
@@ -67,9 +67,9 @@ def _with_sums(outcomes: xr.Dataset, members: Mapping[str, xr.Dataset]) -> xr.Da
     return kept.assign({**sums.assign_coords(source=list(sources)), "block_of": clean.block_of})
 
 
-def _arranged(defence: str) -> Arranged:
-    rows = Row("", STANDARD), Row("all classes", ROBUST), Row(defence, _other, by="classes")
-    return joined("partner", *rows, like=defence, then=_with_sums)
+def _arranged(defence: str) -> Derived:
+    rows = Member("", STANDARD), Member("all classes", ROBUST), Member(defence, _other, by="classes")
+    return join_parts("partner", *rows, like=defence, then=_with_sums)
 
 
 SECTION = Section(
@@ -129,7 +129,7 @@ def errors(sums: xr.Dataset, attack: str) -> xr.DataArray:
     return 100 - accuracy(_count(sums).sel(partner=partners(sums), attack=attack, drop=True)).mean("label")
 
 
-def confused(statistics: xr.Dataset, network: str, attack: str = "pgd-20") -> xr.DataArray:
+def confusion_rate(statistics: xr.Dataset, network: str, attack: str = "pgd-20") -> xr.DataArray:
     """Return how often a network of all classes takes the victim and each partner for one another, in percent of both."""
     count, name = _count(statistics).sel(partner=network, attack=attack, drop=True), victim(statistics)
     mixed, number = count + count.rename(label="predicted", predicted="label"), images(count)
@@ -144,7 +144,7 @@ def correlation(statistics: xr.Dataset, attack: str, source: str = FEATURES) -> 
     return xr.corr(alike(statistics, source), errors(statistics, attack), "partner")
 
 
-def from_least_to_most(statistics: xr.Dataset, attack: str) -> xr.DataArray:
+def similarity_effect(statistics: xr.Dataset, attack: str) -> xr.DataArray:
     """Return how much larger the error of the pair is with the most similar partner than with the least similar one."""
     _check_all(statistics)
     similar, error = alike(statistics).fillna(0), errors(statistics, attack)
@@ -181,7 +181,7 @@ _CORRELATIONS = {
     for kind, (attack, _) in _KINDS.items()
 }
 _DIFFERENCES = {
-    f"most-similar-{kind}": {"measure": partial(from_least_to_most, attack=attack), "reported": partial(_printed, theirs)}
+    f"most-similar-{kind}": {"measure": partial(similarity_effect, attack=attack), "reported": partial(_printed, theirs)}
     for kind, (attack, theirs) in _KINDS.items()
 }
 
@@ -214,7 +214,7 @@ def errors_of_both(statistics: xr.Dataset) -> xr.DataArray:
     count = count.where((count.label == name) | (count.label == count.partner), 0)
     kinds = {"both": count.label != "", "victim": count.label == name, "partner": count.label != name}
     wrong, number = count.where(count.label != count.predicted, 0).sum("predicted"), images(count)
-    return along("images_of", kinds, lambda of: rate_bounds(wrong.where(of, 0).sum("label"), number.where(of, 0).sum("label")))
+    return concat("images_of", kinds, lambda of: rate_bounds(wrong.where(of, 0).sum("label"), number.where(of, 0).sum("label")))
 
 
 def constant_answers(statistics: xr.Dataset) -> xr.DataArray:
@@ -229,13 +229,13 @@ MEAN_IMAGES = "cosine of mean images"  # unknown of recorded results
 PREDICTORS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
     "cosine of mean features, standard training": alike,
     MEAN_IMAGES: partial(alike, source=PIXELS),
-    "confusion by standard training, attacked": partial(confused, network=STANDARD),
-    "confusion by pgd-at, attacked": partial(confused, network=ROBUST),
+    "confusion by standard training, attacked": partial(confusion_rate, network=STANDARD),
+    "confusion by pgd-at, attacked": partial(confusion_rate, network=ROBUST),
 }
 
 
-def correlated(statistics: xr.Dataset, attack: str = "pgd-20") -> xr.DataArray:
+def predictor_correlations(statistics: xr.Dataset, attack: str = "pgd-20") -> xr.DataArray:
     """Return the correlation of each of PREDICTORS that is known with the errors of pairs under an attack, along predictor."""
     error, pixels = errors(statistics, attack), PIXELS in statistics.source.values
     known = {name: how for name, how in PREDICTORS.items() if pixels or name != MEAN_IMAGES}
-    return along("predictor", known, lambda how: xr.corr(how(statistics), error, "partner"))
+    return concat("predictor", known, lambda how: xr.corr(how(statistics), error, "partner"))

@@ -18,25 +18,25 @@ MEASURES = ("similarity", "variance")
 FORMS = ("cosine", "debiased cosine", "centred cosine", "centred and debiased cosine", "variance", "relative variance")
 
 
-def of_clean(statistics: xr.Dataset) -> xr.Dataset:
+def clean_statistics(statistics: xr.Dataset) -> xr.Dataset:
     """Return the statistics of clean images, of which the dimension attack has been taken away."""
     return statistics.sel(attack="clean", drop=True) if "attack" in statistics.dims else statistics
 
 
 def similarity(statistics: xr.Dataset, *, centred: bool = False, debiased: bool = False) -> xr.DataArray:
     """Return the largest cosine of each class with another one (Entropy 2022, section 1.1), along label."""
-    cosines = features.similarity(of_clean(statistics), centred=centred, debiased=debiased)
+    cosines = features.similarity(clean_statistics(statistics), centred=centred, debiased=debiased)
     return features.nearest(cosines).mean("seed")
 
 
 def variance(statistics: xr.Dataset) -> xr.DataArray:
     """Return the variance of the features of each class, the mean over the features, along label."""
-    return of_clean(statistics)["variance"].mean("seed")
+    return clean_statistics(statistics)["variance"].mean("seed")
 
 
 def relative_variance(statistics: xr.Dataset) -> xr.DataArray:
     """Return the variance of each class, summed over the features, over the squared length of its mean, along label."""
-    return features.relative_variance(of_clean(statistics)).mean("seed")
+    return features.relative_variance(clean_statistics(statistics)).mean("seed")
 
 
 def mean(values: xr.DataArray) -> xr.DataArray:
@@ -56,14 +56,14 @@ def variance_ratio(statistics: xr.Dataset, network: str, base: str) -> xr.DataAr
     return values.sel(defence=network, drop=True) / values.sel(defence=base, drop=True)
 
 
-def compared(measure: Callable[..., xr.DataArray], network: str, base: str) -> dict[str, Any]:
+def comparison_fields(measure: Callable[..., xr.DataArray], network: str, base: str) -> dict[str, Any]:
     """Return the fields of a claim on the features of a network compared with those of another."""
     return {"measure": partial(measure, network=network, base=base), "defences": (network, base), "of": "features"}
 
 
 def profile(statistics: xr.Dataset) -> xr.DataArray:
     """Return similarity and variance of each class along a new dimension `measure` (MEASURES), as the paper draws them."""
-    return combine.along("measure", dict(zip(MEASURES, (similarity(statistics), variance(statistics)), strict=True)))
+    return combine.concat("measure", dict(zip(MEASURES, (similarity(statistics), variance(statistics)), strict=True)))
 
 
 def forms(statistics: xr.Dataset) -> xr.DataArray:
@@ -72,12 +72,12 @@ def forms(statistics: xr.Dataset) -> xr.DataArray:
         similarity(statistics, centred=centred, debiased=debiased) for centred in (False, True) for debiased in (False, True)
     ]
     parts = [part.mean("label") for part in (*cosines, variance(statistics), relative_variance(statistics))]
-    return combine.along("form", dict(zip(FORMS, parts, strict=True)))
+    return combine.concat("form", dict(zip(FORMS, parts, strict=True)))
 
 
 def blocks(outcomes: xr.Dataset, *names: str) -> xr.Dataset:
     """Return the sums of features of some networks by block, of the seeds that all of them have; NotRecorded without any."""
-    data = features.by_block(outcomes.sel(defence=list(names)))
+    data = features.select_sums(outcomes.sel(defence=list(names)))
     known = (data.images > 0).any([dim for dim in data.images.dims if dim not in ("defence", "seed")]).all("defence")
     if not bool(known.any()):
         raise NotRecorded(f"features of {', '.join(names)} are not recorded")
@@ -100,7 +100,7 @@ def profiles(outcomes: xr.Dataset, trainings: Mapping[str, Mapping[str, str]], a
 
 def clean_accuracy(statistics: xr.Dataset) -> xr.DataArray:
     """Return the accuracy on all clean images of the same blocks, in percent; seeds pooled."""
-    return metrics.overall(of_clean(statistics)["count"].sum("seed"))
+    return metrics.overall(clean_statistics(statistics)["count"].sum("seed"))
 
 
 def robust_accuracy(statistics: xr.Dataset) -> xr.DataArray:

@@ -11,12 +11,12 @@ import xarray as xr
 
 from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022 import similarity as likeness
-from classwise.papers.entropy2022.gains import Pair, recorded
-from classwise.papers.entropy2022.similarity import blocks, compared, similarity_change, variance_ratio
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
+from classwise.papers.entropy2022.gains import Pair, known_pairs
+from classwise.papers.entropy2022.similarity import blocks, comparison_fields, similarity_change, variance_ratio
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims
 from classwise.stats import features
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 
 NAME = "entropy2022/3-2-2a-similarity-and-variance"
 AT, TRADES = networks.PLAIN
@@ -35,12 +35,12 @@ EQUAL = (_ME, LAMBDAS[15])
 _MEASURED: dict[str, Any] = {"evaluations": CLEAN_AND_PGD, "features": ("clean",)}
 _PARTS = {name: networks.part(name, **_MEASURED, max_seeds=2) for name in (_LS_AT, _ME_AT, _LS, _ME)}
 _PARTS |= {name: networks.part(name, **_MEASURED) for name in (LAMBDAS[12], LAMBDAS[15])}
-_PARTS[LAMBDAS[1]] = Part(title=LAMBDAS[1], defences=("trades",), max_seeds=1, variants=networks.trained(beta=1), **_MEASURED)
+_PARTS[LAMBDAS[1]] = Part(title=LAMBDAS[1], defences=("trades",), max_seeds=1, variants=networks.variant(beta=1), **_MEASURED)
 
 
 def _joined(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     """Return the outcomes of all networks, with the sums of their features, along defence."""
-    joined = networks.by_network(tuple(_PARTS), plain, *parts)
+    joined = networks.name_networks(tuple(_PARTS), plain, *parts)
     # The images of a class are in the same blocks for all networks.
     return joined.assign(block_of=joined.block_of.max("defence")) if "block_of" in joined else joined
 
@@ -50,7 +50,7 @@ SECTION = Section(
     defences=("pgd-at", "trades"),
     max_seeds=2,
     parts=_PARTS,
-    arrange={"networks": Arranged(_joined, ("",), tuple(_PARTS))},
+    arrange={"networks": Derived(_joined, ("",), tuple(_PARTS))},
     **_MEASURED,
 )
 
@@ -79,17 +79,17 @@ _SWEPT: dict[str, Any] = {"defences": tuple(LAMBDAS[one] for one in _FIGURE_9)}
 CLAIMS = claims(
     NAME,
     {
-        "entropy-similarity-at": compared(similarity_change, _ME_AT, _LS_AT),
-        "entropy-variance-at": compared(variance_ratio, _ME_AT, _LS_AT),
-        "entropy-similarity-trades": compared(similarity_change, _ME, _LS),
-        "entropy-variance-trades": compared(variance_ratio, _ME, _LS),
-        "trades-lower-variance": compared(variance_ratio, TRADES, AT),
-        "trades-higher-similarity": compared(similarity_change, TRADES, AT),
+        "entropy-similarity-at": comparison_fields(similarity_change, _ME_AT, _LS_AT),
+        "entropy-variance-at": comparison_fields(variance_ratio, _ME_AT, _LS_AT),
+        "entropy-similarity-trades": comparison_fields(similarity_change, _ME, _LS),
+        "entropy-variance-trades": comparison_fields(variance_ratio, _ME, _LS),
+        "trades-lower-variance": comparison_fields(variance_ratio, TRADES, AT),
+        "trades-higher-similarity": comparison_fields(similarity_change, TRADES, AT),
         "similarity-rises-with-lambda": {"measure": similarity_over_lambda, **_SWEPT},
         "variance-falls-with-lambda": {"measure": variance_over_lambda, **_SWEPT},
-        "lambda-one-similarity": compared(similarity_change, LAMBDAS[1], AT),
-        "lambda-one-variance": compared(variance_ratio, LAMBDAS[1], AT),
-        "equal-lambda-similarity": compared(similarity_change, *EQUAL),
+        "lambda-one-similarity": comparison_fields(similarity_change, LAMBDAS[1], AT),
+        "lambda-one-variance": comparison_fields(variance_ratio, LAMBDAS[1], AT),
+        "equal-lambda-similarity": comparison_fields(similarity_change, *EQUAL),
     },
     of="features",
     attacks=("clean",),
@@ -124,19 +124,19 @@ def changes(outcomes: xr.Dataset) -> xr.DataArray:
 
     The forms that the claims judge, as the paper measures them, have no interval here.
     """
-    pairs = recorded(outcomes, PAIRS)
-    bounds = along("comparison", pairs, lambda pair: features.interval(blocks(outcomes, *pair), _changed, draws=500))
+    pairs = known_pairs(outcomes, PAIRS)
+    bounds = concat("comparison", pairs, lambda pair: features.interval(blocks(outcomes, *pair), _changed, draws=500))
     return bounds.where(~bounds.form.isin([COSINES[0], VARIANCES[0]]) | (bounds.bound == "value"))
 
 
 def _of_classes(statistics: xr.Dataset) -> xr.DataArray:
     """Return similarity, variance and robust accuracy of each class, and their means, along measure and label."""
     parts = likeness.similarity(statistics), likeness.variance(statistics), likeness.robust_accuracy(statistics)
-    values = along("measure", dict(zip(("largest cosine", "variance", "robust accuracy, %"), parts, strict=True)))
+    values = concat("measure", dict(zip(("largest cosine", "variance", "robust accuracy, %"), parts, strict=True)))
     return xr.concat([likeness.mean(values).expand_dims(label=["mean"]), values], "label")
 
 
-def over_lambda(outcomes: xr.Dataset) -> xr.DataArray:
+def lambda_sweep(outcomes: xr.Dataset) -> xr.DataArray:
     """Return what is measured of TRADES, PGD-AT and ME-TRADES, along measure, label, method, `lambda` and bound.
 
     The latter two are the same for each lambda of TRADES; all are of the seeds that every network has. The first label is the
@@ -145,4 +145,4 @@ def over_lambda(outcomes: xr.Dataset) -> xr.DataArray:
     flat = {"PGD-AT": AT, "ME-TRADES, λ = 15": _ME}
     bounds = features.interval(blocks(outcomes, *LAMBDAS.values(), *flat.values()), _of_classes, draws=500)
     swept = bounds.sel(defence=list(LAMBDAS.values())).assign_coords(defence=list(LAMBDAS)).rename(defence="lambda")
-    return along("method", {"TRADES": swept} | {name: bounds.sel(defence=one, drop=True) for name, one in flat.items()})
+    return concat("method", {"TRADES": swept} | {name: bounds.sel(defence=one, drop=True) for name, one in flat.items()})

@@ -17,7 +17,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022.tables import single_accuracy
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.selection import SAFEST, VULNERABLE_PAIRS
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variant
@@ -25,7 +25,7 @@ from classwise.stats import combine, features, intervals, metrics, pooling
 
 NAME = "entropy2022/2-1-single-class"
 # The hardest and the easiest class: of CIFAR-10 as in the paper. Those of digits are the first and the last of
-# `selection.by_robustness`, on other images than those that they are judged on.
+# `selection.classes_by_robustness`, on other images than those that they are judged on.
 CLASSES: dict[str, tuple[str, str]] = {name: (VULNERABLE_PAIRS[name][0], easiest) for name, easiest in SAFEST.items()}
 CLEAN, TRAINING, TRANSFERRED = "clean test images", "attacked training images", "attacked on standard training"
 # Of digits, half of this is enough for 90 % of clean images, but not for the attacked ones of the hardest class in training. At
@@ -50,7 +50,7 @@ def _named(alone: xr.Dataset) -> xr.Dataset:
     return alone.assign_coords(option_label=names).rename(option_label="attacked")
 
 
-def by_attacked(plain: xr.Dataset, alone: xr.Dataset) -> xr.Dataset:
+def stack_attacked(plain: xr.Dataset, alone: xr.Dataset) -> xr.Dataset:
     """Return outcomes along `attacked`: of networks that were each attacked in one class, and "" of standard training."""
     several = _named(alone)
     parts = {str(name): several.sel(attacked=name, drop=True) for name in several.attacked.values} | {"": plain}
@@ -66,9 +66,7 @@ def _by_images(alone: xr.Dataset, other: xr.Dataset, kind: str) -> xr.Dataset:
     return combine.combine("shown", combine.shared_seeds(alike)).assign_attrs(alone.attrs)
 
 
-_EACH = variants.combined(
-    _plane, variants.by_scale(variants.attacked_alone(), laptop=variants.attacked_alone(*CLASSES["cifar10"]))
-)
+_EACH = variants.combine(_plane, variants.choose(variants.attack_alone(), laptop=variants.attack_alone(*CLASSES["cifar10"])))
 _ALONE: dict[str, Any] = {"defences": ("single-class-at",), "variants": _EACH, "max_seeds": 1}
 _ON_TRAINING = Evaluation(attack="pgd-20", split="train", per_class=100)
 _SUBSTITUTE = Evaluation(attack="pgd-20", substitute="standard")
@@ -87,9 +85,9 @@ SECTION = Section(
         "choosing": Part(title="the runs that select the hardest and the easiest class", defences=("pgd-at",)),
     },
     arrange={
-        "alone": Arranged(by_attacked, ("", "alone")),
-        "training": Arranged(partial(_by_images, kind=TRAINING), ("alone", "training")),
-        "transferred": Arranged(partial(_by_images, kind=TRANSFERRED), ("alone", "transferred")),
+        "alone": Derived(stack_attacked, ("", "alone")),
+        "training": Derived(partial(_by_images, kind=TRAINING), ("alone", "training")),
+        "transferred": Derived(partial(_by_images, kind=TRANSFERRED), ("alone", "transferred")),
     },
 )
 
@@ -99,7 +97,7 @@ def attacked_names(data: xr.DataArray | xr.Dataset) -> list[str]:
     return [str(name) for name in data.attacked.values if name]
 
 
-def of_attacked_class(values: xr.DataArray, dim: str = "label") -> xr.DataArray:
+def select_attacked_class(values: xr.DataArray, dim: str = "label") -> xr.DataArray:
     """Return values of classes (attacked, `dim`) in the network attacked in each: along `attacked`."""
     names = attacked_names(values)
     place = xr.DataArray(names, dims="attacked", coords={"attacked": names})
@@ -115,7 +113,7 @@ def _of_group(values: xr.DataArray, group: str) -> xr.DataArray:
 
 
 def _rates(sums: xr.Dataset, **at: str) -> xr.DataArray:
-    return of_attacked_class(metrics.accuracy(sums["count"].isel(defence=0, drop=True).sel(at, drop=True)))
+    return select_attacked_class(metrics.accuracy(sums["count"].isel(defence=0, drop=True).sel(at, drop=True)))
 
 
 def attacked_accuracy(sums: xr.Dataset, group: str, attack: str) -> xr.DataArray:
@@ -127,7 +125,7 @@ def similarities(statistics: xr.Dataset) -> xr.DataArray:
     """Return the largest cosine of each class on clean images, by training along `of`, and attacked."""
     clean = statistics.sel(attack="clean", drop=True).isel(defence=0, drop=True)
     nearest = features.nearest(features.similarity(clean)).mean("seed")
-    return combine.along("of", {"standard training": _in_standard(nearest), "attacked alone": of_attacked_class(nearest)})
+    return combine.concat("of", {"standard training": _in_standard(nearest), "attacked alone": select_attacked_class(nearest)})
 
 
 def similarity_gains(statistics: xr.Dataset, group: str = "") -> xr.DataArray:
@@ -160,7 +158,7 @@ def beyond_training(sums: xr.Dataset, group: str) -> xr.DataArray:
     return rates.sel(shown=TRAINING, drop=True) - rates.sel(shown=CLEAN, drop=True)
 
 
-def taken_beyond_clean(sums: xr.Dataset, group: str) -> xr.DataArray:
+def excess_taken(sums: xr.Dataset, group: str) -> xr.DataArray:
     """Return how much more images of other classes are predicted as a class if they are attacked on another network."""
     count = _of_group(sums["count"].isel(defence=0, attack=0, drop=True), group)
     name = shown_classes(attacked_names(sums))[group]
@@ -190,7 +188,7 @@ CLAIMS = claims(
         "each-more-similar": {"measure": least(similarity_gains), **_SIMILAR},
         "others-overlap": {"measure": partial(overlap_of, overlapping=_OVERLAPPING, others=_OTHERS), **_BOTH},
         "perturbation-not-learned": partial(beyond_training, group="hardest"),
-        "perturbation-no-evidence": partial(taken_beyond_clean, group="hardest"),
+        "perturbation-no-evidence": partial(excess_taken, group="hardest"),
     },
     defences=("single-class-at",),
 )
@@ -199,16 +197,16 @@ CLAIMS = claims(
 def clean_changes(count: xr.DataArray) -> xr.DataArray:
     """Return how much higher the clean accuracy of each class is, attacked alone, than in standard training: along `attacked`."""
     rates = metrics.accuracy(count.isel(defence=0, drop=True).sel(attack="clean", drop=True))
-    return of_attacked_class(rates) - _in_standard(rates)
+    return select_attacked_class(rates) - _in_standard(rates)
 
 
 def accuracies(outcomes: xr.Dataset) -> xr.DataArray:
     """Return the accuracy of each class along attacked, `of` (the training and the images) and bound, with Wilson's interval."""
-    count = pooling.pooled(outcomes).isel(defence=0, drop=True)
+    count = pooling.pool(outcomes).isel(defence=0, drop=True)
     rates = intervals.rate_bounds(metrics.correct(count), metrics.images(count))
     clean, robust = (rates.isel(attack=place, drop=True) for place in (0, -1))
-    kinds = {"standard training, clean": _in_standard(clean), "attacked alone, clean": of_attacked_class(clean)}
-    return combine.along("of", kinds | {f"attacked alone, {outcomes.attack.values[-1]}": of_attacked_class(robust)})
+    kinds = {"standard training, clean": _in_standard(clean), "attacked alone, clean": select_attacked_class(clean)}
+    return combine.concat("of", kinds | {f"attacked alone, {outcomes.attack.values[-1]}": select_attacked_class(robust)})
 
 
 def even_cosine(classes: int) -> float:
@@ -235,10 +233,10 @@ def places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> xr.D
     return result
 
 
-def predicted_as_attacked(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> xr.DataArray:
+def prediction_rate(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> xr.DataArray:
     """Return how often images are predicted as the class that a network was attacked in, in percent with Wilson's interval.
 
-    Along attacked, `of` (the kind of images), images_of (that class, all others) and bound. outcomes: of `by_attacked`.
+    Along attacked, `of` (the kind of images), images_of (that class, all others) and bound. outcomes: of `stack_attacked`.
     """
     alone, attack = outcomes.sel(attacked=attacked_names(outcomes)), str(outcomes.attack.values[-1])
     kinds = {
@@ -247,8 +245,8 @@ def predicted_as_attacked(outcomes: xr.Dataset, transferred: xr.Dataset, trainin
         f"transferred {attack}": transferred.sel(shown=TRANSFERRED, drop=True),
         f"training images, {attack}": training.sel(shown=TRAINING, drop=True),
     }
-    count = combine.along("of", kinds, lambda some: pooling.pooled(some).isel(defence=0, attack=0, drop=True))
-    hits, total, same = of_attacked_class(count, "predicted"), metrics.images(count), count.label == count.attacked
+    count = combine.concat("of", kinds, lambda some: pooling.pool(some).isel(defence=0, attack=0, drop=True))
+    hits, total, same = select_attacked_class(count, "predicted"), metrics.images(count), count.label == count.attacked
     groups = {"the attacked class": same, "all other classes": ~same}
     bounds = intervals.rate_bounds
-    return combine.along("images_of", groups, lambda of: bounds(hits.where(of).sum("label"), total.where(of).sum("label")))
+    return combine.concat("images_of", groups, lambda of: bounds(hits.where(of).sum("label"), total.where(of).sum("label")))

@@ -11,17 +11,17 @@ import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.papers.entropy2022 import networks
-from classwise.papers.entropy2022.gains import Pair, printed_gain, published
+from classwise.papers.entropy2022.gains import Pair, printed_gain, published_accuracies
 from classwise.papers.entropy2022.networks import AUTOATTACK, NETWORKS, PLAIN
-from classwise.papers.sections import Arranged, Section
-from classwise.papers.terms import Term, claims, least, of
+from classwise.papers.sections import Derived, Section
+from classwise.papers.terms import Term, claims, least, value
 from classwise.stats import metrics
 from classwise.stats.metrics import Metric
 
 NAME = "entropy2022/3-2-2b-trade-off-and-fairness"
 _OTHERS = tuple(name for name in NETWORKS if name not in PLAIN)
-# TRADES and ME-TRADES with the lambda that `selected` names on the validation images. Runs on CIFAR-10 take those that the paper
-# finds best.
+# TRADES and ME-TRADES with the lambda that `select_most_robust` names on the validation images. Runs on CIFAR-10 take those that
+# the paper finds best.
 BEST = ("trades, best λ", "me-trades, best λ")
 _SELECTED = {
     "digits": ("trades (λ=15)", "me-trades (β=1, λ=15)"),
@@ -29,15 +29,15 @@ _SELECTED = {
 }
 
 
-def selected_for(dataset: str) -> tuple[str, str]:
+def selection_of(dataset: str) -> tuple[str, str]:
     """Return which networks BEST stands for on a dataset."""
     return _SELECTED.get(base_dataset(dataset), _SELECTED["cifar10"])
 
 
-def selected(history: xr.Dataset) -> tuple[str, ...]:
+def select_most_robust(history: xr.Dataset) -> tuple[str, ...]:
     """Return the networks of TRADES and of ME-TRADES that are the most robust ones on the validation images.
 
-    history: along defence as `networks.by_network` returns it; under the attack that measures the training, after the last epoch.
+    history: of `networks.name_networks`; under the attack that measures the training, after the last epoch.
     """
     # The inner attacks of the training have no counts of these images.
     count = history["count"].isel(epoch=-1).sel(split="valid").drop_sel(attack="clean").sum(["attack", "seed"])
@@ -47,8 +47,8 @@ def selected(history: xr.Dataset) -> tuple[str, ...]:
 
 def _best(*parts: xr.Dataset | None) -> xr.Dataset:
     """Return the two networks with the selected lambda under the names of BEST, or those of them that are recorded."""
-    data = networks.by_network(_OTHERS, *parts)  # type: ignore[arg-type]
-    names = dict(zip(selected_for(data.attrs["dataset"]), BEST, strict=True))
+    data = networks.name_networks(_OTHERS, *parts)  # type: ignore[arg-type]
+    names = dict(zip(selection_of(data.attrs["dataset"]), BEST, strict=True))
     kept = data.sel(defence=[name for name in names if name in data.defence.values])
     return kept.assign_coords(defence=[names[name] for name in kept.defence.values])
 
@@ -60,8 +60,8 @@ SECTION = Section(
     max_seeds=1,
     parts={name: networks.part(name) for name in _OTHERS},
     arrange={
-        "networks": Arranged(partial(networks.by_network, _OTHERS), ("",), _OTHERS),
-        "best": Arranged(_best, ("",), _OTHERS),
+        "networks": Derived(partial(networks.name_networks, _OTHERS), ("",), _OTHERS),
+        "best": Derived(_best, ("",), _OTHERS),
     },
 )
 
@@ -86,7 +86,7 @@ COMPARISONS: Mapping[str, Pair] = {
 
 def _least_gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: Metric) -> Term:
     """Return the least gain: over pairs of networks, attacks and measures."""
-    parts = [of(one, better, at) - of(one, worse, at) for one in measures for better, worse in pairs for at in attacks]
+    parts = [value(one, better, at) - value(one, worse, at) for one in measures for better, worse in pairs for at in attacks]
     return least(*parts) if len(parts) > 1 else parts[0]
 
 
@@ -111,11 +111,11 @@ def _either_in_print() -> float:
 
 
 def _fall(network: str) -> Term:
-    return of(metrics.overall, network, "pgd-20") - of(metrics.overall, network, AUTOATTACK)
+    return value(metrics.overall, network, "pgd-20") - value(metrics.overall, network, AUTOATTACK)
 
 
 def _wider_in_print() -> float:
-    rates = published().overall
+    rates = published_accuracies().overall
     lost = rates.sel(attack="pgd-20") - rates.sel(attack="autoattack")
     return float(lost.sel(defence=_ME_AT) - lost.sel(defence=_AT))
 
@@ -127,7 +127,7 @@ CLAIMS = claims(
         "me-trades-gains-up-to-27": _gain([(_ME_27, _ME_15)], [AUTOATTACK]),
         "larger-best-robustness": {
             **_gain([BEST[::-1]], [AUTOATTACK]),
-            "reported": partial(printed_gain, [selected_for("cifar10")[::-1]], ["autoattack"]),
+            "reported": partial(printed_gain, [selection_of("cifar10")[::-1]], ["autoattack"]),
         },
         "equal-lambda": _gain([(_ME_15, _TRADES_15)], _BOTH),
         "me-at-both": _gain([(_ME_AT, _AT)], _BOTH),

@@ -8,16 +8,16 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.claims import ClaimMeasure
-from classwise.papers.measures import lost_more
+from classwise.papers.measures import extra_loss_of_vulnerable
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
-from classwise.papers.terms import claims, least, of
+from classwise.papers.terms import claims, least, value
 from classwise.papers.tian2021.networks import COMPARED, FOUR, UNDER_ATTACK
-from classwise.papers.tian2021.tables import TABLES, from_table_1, in_text
+from classwise.papers.tian2021.tables import TABLES, table_1_value, text_number
 from classwise.stats import aggregate, confidence, metrics
 from classwise.stats.bootstrap import bootstrap_sums
-from classwise.stats.intervals import around
+from classwise.stats.intervals import interval_bounds
 from classwise.stats.metrics import Metric
-from classwise.stats.pooling import pooled
+from classwise.stats.pooling import pool
 
 NAME = "tian2021/4-3-attacks-and-defences"
 # Table 1. Attacks that are too slow for all images are evaluated on 20 of each class, with fewer steps.
@@ -72,13 +72,13 @@ def agreement(sums: xr.Dataset) -> xr.DataArray:
     return ((unit.sum("setting", skipna=False) ** 2).sum("label", skipna=False) - settings) / (settings * (settings - 1))
 
 
-def lost_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
+def vulnerable_loss(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the vulnerable classes lose from the first attack to the second than the robust ones, over defences.
 
     Vulnerable are the classes below the overall accuracy under the first attack (Definition 3.3).
     """
     weak, strong = (sums["count"].isel(attack=place) for place in (0, 1))
-    return lost_more(weak, strong).mean("defence", skipna=False)
+    return extra_loss_of_vulnerable(weak, strong).mean("defence", skipna=False)
 
 
 def grown(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
@@ -94,7 +94,7 @@ _WHITE = ("fgsm", "pgd-20")
 def _printed(measure: ClaimMeasure, *attacks: str) -> dict[str, Any]:
     """Return fields of a claim whose measure Table 1 gives, too: of all five attacks, or of one compared with another."""
     attacks = attacks or _FIVE
-    return {"measure": measure, "attacks": attacks, "reported": partial(from_table_1, measure, attacks)}
+    return {"measure": measure, "attacks": attacks, "reported": partial(table_1_value, measure, attacks)}
 
 
 CLAIMS = claims(
@@ -106,11 +106,11 @@ CLAIMS = claims(
         "cats-worst": _printed(least(partial(distances, name="cat"))),
         "cars-best": _printed(least(partial(distances, above=True, name="automobile"))),
         "dataset-decides": _printed(agreement),
-        "stronger-on-vulnerable": _printed(lost_by_vulnerable, *_WHITE),
-        "margin-on-vulnerable": _printed(lost_by_vulnerable, "fgsm", "cw|margin-20"),
+        "stronger-on-vulnerable": _printed(vulnerable_loss, *_WHITE),
+        "margin-on-vulnerable": _printed(vulnerable_loss, "fgsm", "cw|margin-20"),
         "stronger-larger-cv": _printed(partial(grown, measure=metrics.cv), *_WHITE),
         "stronger-larger-mcd": _printed(partial(grown, measure=metrics.mcd), *_WHITE),
-        "queries-on-vulnerable": _printed(lost_by_vulnerable, "transfer", "n-attack"),
+        "queries-on-vulnerable": _printed(vulnerable_loss, "transfer", "n-attack"),
         "closer-to-the-boundary": {
             "measure": close_where_weak,
             "permuted": "count",
@@ -118,12 +118,12 @@ CLAIMS = claims(
             "values": {"margin": confidence.logit_margin},
         },
         "cv-of-standard": {
-            "measure": of(metrics.cv, "pgd-at", UNDER_ATTACK) / of(metrics.cv, "standard"),
-            "reported": partial(in_text, "times CV", "cifar10"),
+            "measure": value(metrics.cv, "pgd-at", UNDER_ATTACK) / value(metrics.cv, "standard"),
+            "reported": partial(text_number, "times CV", "cifar10"),
         },
         "mcd-of-standard": {
-            "measure": of(metrics.mcd, "pgd-at", UNDER_ATTACK) / of(metrics.mcd, "standard"),
-            "reported": partial(in_text, "times MCD", "cifar10"),
+            "measure": value(metrics.mcd, "pgd-at", UNDER_ATTACK) / value(metrics.mcd, "standard"),
+            "reported": partial(text_number, "times MCD", "cifar10"),
         },
     },
     defences=FOUR,
@@ -162,7 +162,7 @@ def correlation_bounds(outcomes: xr.Dataset, others: xr.DataArray) -> xr.DataArr
     """
     drawn = xr.concat([correlation(part["count"], others) for part in bootstrap_sums(outcomes, {}, 2000)], "draw")
     low, high = (drawn.quantile(end, "draw").drop_vars("quantile") for end in (0.025, 0.975))
-    return around(low, correlation(pooled(outcomes), others), high)
+    return interval_bounds(low, correlation(pool(outcomes), others), high)
 
 
 def order(outcomes: xr.Dataset, rates: xr.DataArray) -> xr.DataArray:

@@ -15,13 +15,13 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.joined import plain
-from classwise.papers.sections import Arranged, Part, Section
-from classwise.papers.selection import mark_pair, marked
-from classwise.papers.terms import claims, least, of
+from classwise.papers.joined import section_itself
+from classwise.papers.sections import Derived, Part, Section
+from classwise.papers.selection import mark_pair, marked_class
+from classwise.papers.terms import claims, least, value
 from classwise.papers.tian2021 import ranks
-from classwise.papers.tian2021.recipe import TEMPERED, UNAVERAGED, coloured, drawings, scenes, trade_offs
-from classwise.papers.tian2021.tables import change_in_table_4, from_table_3, from_table_4, in_text
+from classwise.papers.tian2021.recipe import TEMPERED, UNAVERAGED, colour_variants, drawings, scenes, trade_offs
+from classwise.papers.tian2021.tables import change_in_table_4, table_3_value, table_4_gain, text_number
 from classwise.stats import combine, confidence, metrics
 
 NAME = "tian2021/6-2-background"
@@ -77,11 +77,15 @@ SECTION = Section(
     max_seeds=1,
     evaluations=(Evaluation(), *_LONGER, Evaluation(transform="nearly-grey")),
     run=variants.ONCE,
-    variants=coloured("neighbours", "apart", eps="0.5"),
+    variants=colour_variants("neighbours", "apart", eps="0.5"),
     parts={
         "plain": _part("drawings on black", "standard", "pgd-at", evaluations=_PGD_40, variants=drawings),
         "standard": _part(
-            "standard training on colours", "standard", evaluations=_SWAPPED, run=variants.ONCE, variants=coloured("neighbours")
+            "standard training on colours",
+            "standard",
+            evaluations=_SWAPPED,
+            run=variants.ONCE,
+            variants=colour_variants("neighbours"),
         ),
         "scenes": _part(
             "uneven backgrounds", "trades", evaluations=_REPAINTED, run=UNAVERAGED, variants=scenes, adds=("whiteness",)
@@ -91,14 +95,14 @@ SECTION = Section(
             "trades-per-class",
             evaluations=_REPAINTED,
             run=variants.ONCE,
-            variants=variants.combined(trade_offs("0.5"), scenes),
+            variants=variants.combine(trade_offs("0.5"), scenes),
         ),
     },
     arrange={
-        "plain": plain("plain"),
-        "standard": Arranged(_trained_on_colours, ("plain", "standard")),
-        "published": Arranged(_at_published_radius, ("",)),
-        "treated": Arranged(_treated, ("scenes", "adjusted")),
+        "plain": section_itself("plain"),
+        "standard": Derived(_trained_on_colours, ("plain", "standard")),
+        "published": Derived(_at_published_radius, ("",)),
+        "treated": Derived(_treated, ("scenes", "adjusted")),
     },
 )
 
@@ -110,7 +114,7 @@ def _mates(count: xr.DataArray) -> xr.DataArray:
     return same
 
 
-def within_pairs(count: xr.DataArray) -> xr.DataArray:
+def share_within_pairs(count: xr.DataArray) -> xr.DataArray:
     """Return the share of the mistakes within pairs of classes that have the same background, each class of equal weight."""
     mixed, both = metrics.off_diagonal_confusion(count), ["label", "predicted"]
     return 100 * mixed.where(_mates(count), 0).sum(both) / mixed.sum(both)
@@ -123,7 +127,7 @@ def _beyond_control(values: xr.DataArray) -> xr.DataArray:
 
 def follows_background(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more of the mistakes go to classes of the same background than to those where other classes share one."""
-    return _beyond_control(within_pairs(sums["count"].isel(defence=0, attack=0)))
+    return _beyond_control(share_within_pairs(sums["count"].isel(defence=0, attack=0)))
 
 
 def all_follow(sums: xr.Dataset) -> xr.DataArray:
@@ -144,32 +148,32 @@ def follows_more_attacked(sums: xr.Dataset) -> xr.DataArray:
     return more.isel(attack=1, drop=True) - more.isel(attack=0, drop=True)
 
 
-def coloured_backgrounds(sums: xr.Dataset) -> xr.DataArray:
+def colour_effect(sums: xr.Dataset) -> xr.DataArray:
     """Return by how many points the accuracy of the first colouring exceeds that of the second."""
     return _beyond_control(metrics.overall(sums["count"].isel(defence=0, attack=0)))
 
 
-def without_background(sums: xr.Dataset) -> xr.DataArray:
+def unpainted_accuracy(sums: xr.Dataset) -> xr.DataArray:
     """Return the accuracy of the first defence under the first attack, images as they are."""
     return metrics.overall(sums["count"].isel(defence=0, attack=0, treatment=0, drop=True))
 
 
-def treated(sums: xr.Dataset, attack: int = -1, treatment: int = 1, before: int = 0) -> xr.DataArray:
+def treatment_gain(sums: xr.Dataset, attack: int = -1, treatment: int = 1, before: int = 0) -> xr.DataArray:
     """Return how many points the most vulnerable class gains by a treatment of its images."""
-    rates = metrics.accuracy(sums["count"].isel(defence=0, attack=attack)).isel(label=marked(sums, "vulnerable"), drop=True)
+    rates = metrics.accuracy(sums["count"].isel(defence=0, attack=attack)).isel(label=marked_class(sums, "vulnerable"), drop=True)
     return rates.isel(treatment=treatment, drop=True) - rates.isel(treatment=before, drop=True)
 
 
-def changed_more_attacked(sums: xr.Dataset) -> xr.DataArray:
+def extra_change_under_attack(sums: xr.Dataset) -> xr.DataArray:
     """Return how many points more the most vulnerable class changes by the treatment under attack, be it up or down."""
-    without, under = (abs(treated(sums, attack=attack)) for attack in (0, 1))
+    without, under = (abs(treatment_gain(sums, attack=attack)) for attack in (0, 1))
     return under - without
 
 
-def whiter_surer(sums: xr.Dataset) -> xr.DataArray:
+def confidence_by_whiteness(sums: xr.Dataset) -> xr.DataArray:
     """Return the rank correlation, in the most vulnerable class, of the confidence under attack with the whiteness around."""
     first = {name: 0 for name in ("defence", "attack", "treatment") if name in sums.dims}
-    return ranks.correlation(sums.isel(first, drop=True).isel(label=marked(sums, "vulnerable"), drop=True).sum("predicted"))
+    return ranks.correlation(sums.isel(first, drop=True).isel(label=marked_class(sums, "vulnerable"), drop=True).sum("predicted"))
 
 
 def _ranked(outcomes: xr.Dataset, name: str) -> xr.DataArray:
@@ -178,44 +182,44 @@ def _ranked(outcomes: xr.Dataset, name: str) -> xr.DataArray:
 
 _TEMPERED = "temperature-pgd-20|pgd-20"
 _PGD = "pgd-40|pgd-20"
-_IN_TABLE_3 = partial(from_table_3, of(metrics.overall, "trades", "temperature-pgd-20"), ("trades",))
+_IN_TABLE_3 = partial(table_3_value, value(metrics.overall, "trades", "temperature-pgd-20"), ("trades",))
 
 
 def _gain(first: str, second: str, attack: str = "temperature-pgd-20") -> Callable[[], float]:
     """Return what gives the gain in Table 4 from one treatment to another."""
-    return partial(from_table_4, attack, first, second)
+    return partial(table_4_gain, attack, first, second)
 
 
 CLAIMS = claims(
     NAME,
     {
         "mnist-above-95": {
-            "measure": of(metrics.overall, "pgd-at", _PGD),
-            "reported": partial(in_text, "overall", "mnist"),
+            "measure": value(metrics.overall, "pgd-at", _PGD),
+            "reported": partial(text_number, "overall", "mnist"),
             "reported_on": "mnist",
         },
-        "cifar10-50-to-60": {"measure": without_background, "attacks": (_TEMPERED,), "reported": _IN_TABLE_3},
-        "standard-does-not-care": {"measure": coloured_backgrounds, "defences": ("standard",), "attacks": ("clean",)},
+        "cifar10-50-to-60": {"measure": unpainted_accuracy, "attacks": (_TEMPERED,), "reported": _IN_TABLE_3},
+        "standard-does-not-care": {"measure": colour_effect, "defences": ("standard",), "attacks": ("clean",)},
         "follows-background": {"measure": follows_background, "defences": ("pgd-at",), "attacks": (_PGD,)},
         "all-follow": {"measure": least(all_follow), "defences": ("pgd-at",), "attacks": (_PGD,)},
         "more-than-natural": {"measure": follows_more_attacked, "defences": ("pgd-at",), "attacks": ("clean", _PGD)},
-        "white-helps": {"measure": treated, "reported": _gain("as they are", "white")},
+        "white-helps": {"measure": treatment_gain, "reported": _gain("as they are", "white")},
         "natural-insensitive": {
-            "measure": treated,
+            "measure": treatment_gain,
             "attacks": ("clean",),
             "reported": _gain("as they are", "white", "clean"),
         },
         "mostly-attacked": {
-            "measure": changed_more_attacked,
+            "measure": extra_change_under_attack,
             "reported": lambda: change_in_table_4("temperature-pgd-20") - change_in_table_4("clean"),
         },
-        "both-help": {"measure": partial(treated, treatment=2), "reported": _gain("as they are", "white and adjusted")},
+        "both-help": {"measure": partial(treatment_gain, treatment=2), "reported": _gain("as they are", "white and adjusted")},
         "both-help-more": {
-            "measure": partial(treated, treatment=2, before=1),
+            "measure": partial(treatment_gain, treatment=2, before=1),
             "reported": _gain("white", "white and adjusted"),
         },
         "white-is-sure": {
-            "measure": whiter_surer,
+            "measure": confidence_by_whiteness,
             "attacks": (_TEMPERED,),
             "values": {name: partial(_ranked, name=name) for name in ranks.NAMES},
         },
@@ -224,15 +228,15 @@ CLAIMS = claims(
 )
 
 
-def of_groups(count: xr.DataArray) -> xr.DataArray:
+def group_accuracies(count: xr.DataArray) -> xr.DataArray:
     """Return the accuracy of the most vulnerable class and that of all other images, in percent, along `images_of`."""
-    victim = str(count.label.values[marked(count, "vulnerable")])
+    victim = str(count.label.values[marked_class(count, "vulnerable")])
     parts = {f"class {victim}": count.sel(label=[victim]), "other classes": count.drop_sel(label=victim)}
-    return combine.along("images_of", parts, metrics.overall)
+    return combine.concat("images_of", parts, metrics.overall)
 
 
 def surroundings(treated: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the confidence under attack of images of the most vulnerable class, and how white each is around, in percent."""
     part = treated.sel(treatment="as they are", drop=True).isel(defence=0, attack=-1, drop=True)
-    part = part.isel(image=(part.truth == marked(part, "vulnerable")).any("seed").values)
+    part = part.isel(image=(part.truth == marked_class(part, "vulnerable")).any("seed").values)
     return confidence.true_confidence(part).mean("seed"), 100 * part.white

@@ -12,9 +12,9 @@ import xarray as xr
 
 from classwise.papers import measures
 from classwise.papers.sections import CLEAN_AND_PGD, Section
-from classwise.papers.terms import claims, of
+from classwise.papers.terms import claims, value
 from classwise.papers.tian2021.networks import BIASED, OTHERS, UNDER_ATTACK
-from classwise.papers.tian2021.tables import in_text
+from classwise.papers.tian2021.tables import text_number
 from classwise.stats import aggregate, metrics
 
 NAME = "tian2021/4-1-class-bias"
@@ -23,7 +23,7 @@ SECTION = Section(title="Class-biased learning", defences=BIASED, evaluations=CL
 
 def _gap(dataset: str) -> dict[str, object]:
     """Return fields of a claim on the gap that the text reports of a dataset."""
-    return {"measure": measures.gap, "reported": partial(in_text, "gap", dataset), "reported_on": dataset}
+    return {"measure": measures.gap, "reported": partial(text_number, "gap", dataset), "reported_on": dataset}
 
 
 CLAIMS = claims(
@@ -33,11 +33,11 @@ CLAIMS = claims(
         "gap-of-40-to-50": _gap("svhn, cifar10, stl10 or cifar100"),
         "gap-of-80": _gap("imagenet"),
         "simple-is-robust": {
-            "measure": of(metrics.overall, "pgd-at", UNDER_ATTACK),
-            "reported": partial(in_text, "overall", "mnist"),
+            "measure": value(metrics.overall, "pgd-at", UNDER_ATTACK),
+            "reported": partial(text_number, "overall", "mnist"),
             "reported_on": "mnist",
         },
-        "wider-than-standard": of(metrics.mcd, "pgd-at", UNDER_ATTACK) - of(metrics.mcd, "standard"),
+        "wider-than-standard": value(metrics.mcd, "pgd-at", UNDER_ATTACK) - value(metrics.mcd, "standard"),
     },
     defences=("pgd-at",),
     attacks=(UNDER_ATTACK,),

@@ -14,11 +14,11 @@ SECTION = Section(title="The relations among classes", defences=BIASED, evaluati
 CLAIMS = claims(
     NAME,
     {
-        "symmetry": {"measure": partial(measures.of_first, measure=metrics.symmetry), "truth": measures.true_symmetry},
+        "symmetry": {"measure": partial(measures.first_value, measure=metrics.symmetry), "truth": measures.true_symmetry},
         "six-and-eight": partial(measures.pair, first="6", second="8"),
         "cat-and-dog": partial(measures.pair, first="cat", second="dog"),
-        "same-superclass": measures.within_superclasses,
-        "few-across": partial(measures.within_superclasses, times=2),
+        "same-superclass": measures.superclass_excess,
+        "few-across": partial(measures.superclass_excess, times=2),
         "dog-and-truck": {
             "measure": partial(measures.confusion_of, first="dog", second="truck"),
             "reported": 0,

@@ -17,7 +17,7 @@ def classes_left_out(outcomes: xr.Dataset) -> list[str]:
     return [str(name) for name in outcomes.predicted.values if name in outcomes["without"].values]
 
 
-def arranged(full: xr.Dataset, again: xr.Dataset, without: xr.Dataset) -> xr.Dataset:
+def arrange_networks(full: xr.Dataset, again: xr.Dataset, without: xr.Dataset) -> xr.Dataset:
     """Return networks that lack a class each, along `classes`, next to the full one and its repetitions."""
     count = counts(without)
     lacks = count.sum([dim for dim in count.dims if dim not in ("classes", "label")]).argmin("label").values
@@ -28,7 +28,7 @@ def arranged(full: xr.Dataset, again: xr.Dataset, without: xr.Dataset) -> xr.Dat
 
 def _withstands(outcomes: xr.Dataset) -> xr.DataArray:
     """Return on which images each network withstands the attack."""
-    robust: xr.DataArray = ~outcomes.flipped & (outcomes.truth >= 0)
+    robust: xr.DataArray = ~outcomes.misclassified & (outcomes.truth >= 0)
     return robust
 
 
@@ -36,28 +36,28 @@ def comes_home(outcomes: xr.Dataset) -> xr.DataArray:
     """Return which images the full network misclassifies and the network without the predicted class classifies correctly."""
     full, names = outcomes.sel(without="", drop=True), outcomes.predicted.values
     without = _withstands(outcomes).reindex(without=names, fill_value=False)
-    home: xr.DataArray = full.flipped & without.isel(without=full.answer.clip(0)).drop_vars("without")
+    home: xr.DataArray = full.misclassified & without.isel(without=full.prediction.clip(0)).drop_vars("without")
     return home
 
 
-def trained_again(outcomes: xr.Dataset) -> xr.DataArray:
+def repetition_share(outcomes: xr.Dataset) -> xr.DataArray:
     """Return for each mistake of the full network the share of its repetitions that classify the image correctly."""
     again = [name for name in outcomes["without"].values if name and name not in classes_left_out(outcomes)]
     share: xr.DataArray = _withstands(outcomes.sel(without=again)).mean("without")
-    return share.where(outcomes.flipped.sel(without="", drop=True), 0)
+    return share.where(outcomes.misclassified.sel(without="", drop=True), 0)
 
 
-def without_another(outcomes: xr.Dataset) -> xr.DataArray:
+def other_class_share(outcomes: xr.Dataset) -> xr.DataArray:
     """Return for each mistake of the full network the share of the networks without a third class that are correct."""
     full, names = outcomes.sel(without="", drop=True), classes_left_out(outcomes)
     others = outcomes.sel(without=names)
     number = others["without"].copy(data=np.flatnonzero(np.isin(outcomes.predicted.values, names)))
-    share: xr.DataArray = _withstands(others).where((others.truth >= 0) & (full.answer != number)).mean("without")
-    return share.where(full.flipped, 0)
+    share: xr.DataArray = _withstands(others).where((others.truth >= 0) & (full.prediction != number)).mean("without")
+    return share.where(full.misclassified, 0)
 
 
 # By the name of its sum, the share of other networks of a kind that classify a mistake of the full network correctly.
-MASKS = {"home": comes_home, "again": trained_again, "another": without_another}
+MASKS = {"home": comes_home, "again": repetition_share, "another": other_class_share}
 
 
 def mistaken(sums: xr.Dataset, name: str) -> xr.DataArray:
@@ -66,7 +66,7 @@ def mistaken(sums: xr.Dataset, name: str) -> xr.DataArray:
     return part.where(part.label != part.predicted, 0)
 
 
-def left_out(sums: xr.Dataset) -> xr.DataArray:
+def left_out_classes(sums: xr.Dataset) -> xr.DataArray:
     """Return which classes some network was trained without."""
     left: xr.DataArray = sums["count"].predicted.isin(list(sums["without"].values))
     return left
@@ -84,10 +84,10 @@ def correct_elsewhere(outcomes: xr.Dataset) -> xr.DataArray:
     names = {"home": "without the predicted class", "another": "without another class", "again": "same classes, trained again"}
 
     def shares(sums: xr.Dataset) -> xr.DataArray:
-        left, both = left_out(sums), ["label", "predicted"]
+        left, both = left_out_classes(sums), ["label", "predicted"]
         total = mistaken(sums, "count").where(left, 0).sum(both)
         parts = [100 * mistaken(sums, name).where(left, 0).sum(both) / total for name in names]
         return xr.concat(parts, "trained").assign_coords(trained=list(names.values()))
 
     values = {name: mask(outcomes) for name, mask in MASKS.items()}
-    return bootstrap.paired(outcomes, shares, span=(0, 100), values=values)
+    return bootstrap.paired_bounds(outcomes, shares, span=(0, 100), values=values)

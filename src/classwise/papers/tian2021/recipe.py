@@ -48,7 +48,7 @@ def drawings(scale: str, plain: Spec) -> Sequence[Variant]:
     return ({"dataset": "mnist", **MNIST[scale]},) if scale in MNIST else ()
 
 
-def coloured(*colourings: str, **fields: Any) -> Variants:
+def colour_variants(*colourings: str, **fields: Any) -> Variants:
     """Return variants on drawings on the colour of their class, for each colouring (`core.datasets`)."""
 
     def varied(scale: str, plain: Spec) -> Sequence[Variant]:

@@ -60,7 +60,7 @@ TABLES = Tables(
 )
 
 
-def in_text(column: str, row: str) -> float:
+def text_number(column: str, row: str) -> float:
     """Return a number that the text states, by its column and row in tables.csv."""
     return float(TABLES.load("text")[column].sel(of=row))
 
@@ -84,12 +84,12 @@ def animals(names: xr.DataArray) -> xr.DataArray:
     return names.copy(data=np.isin(names.values, list(kind)))
 
 
-def from_table_1(measure: ClaimMeasure, attacks: Sequence[str]) -> float:
+def table_1_value(measure: ClaimMeasure, attacks: Sequence[str]) -> float:
     """Return a measure of the paper's Table 1, of attacks in order; of "a|b" that is a."""
-    return of_rates(measure, TABLES.load(1).accuracy.sel(attack=[one.partition("|")[0] for one in attacks]))
+    return rate_measure(measure, TABLES.load(1).accuracy.sel(attack=[one.partition("|")[0] for one in attacks]))
 
 
-def of_rates(measure: ClaimMeasure, rates: xr.DataArray) -> float:
+def rate_measure(measure: ClaimMeasure, rates: xr.DataArray) -> float:
     """Return a measure of published rates."""
     return float(measure(xr.Dataset({"count": published.counts(rates)})))
 
@@ -97,15 +97,15 @@ def of_rates(measure: ClaimMeasure, rates: xr.DataArray) -> float:
 BOTH_ATTACKS = ("pgd-20", "temperature-pgd-20")
 
 
-def from_table_3(measure: ClaimMeasure, defences: Sequence[str]) -> float:
+def table_3_value(measure: ClaimMeasure, defences: Sequence[str]) -> float:
     """Return a measure of Table 3 and of the PGD of Table 1 of the paper, at the best temperature of each of the defences."""
     hot, plain = TABLES.load(3).accuracy, TABLES.load(1).accuracy.sel(attack="pgd-20", drop=True)
     best = hot.isel(inverse=hot.mean("label", skipna=False).fillna(np.inf).argmin("inverse")).drop_vars("inverse")
     rates = xr.concat([plain, best], "attack").assign_coords(attack=list(BOTH_ATTACKS))
-    return of_rates(measure, rates.sel(defence=[one.partition("|")[0] for one in defences]))
+    return rate_measure(measure, rates.sel(defence=[one.partition("|")[0] for one in defences]))
 
 
-def from_table_4(attack: str, first: str, second: str) -> float:
+def table_4_gain(attack: str, first: str, second: str) -> float:
     """Return how many points cats gain from one line of the paper's Table 4 to another, of 1,000 images."""
     right = TABLES.load(4)["count"].sel(attack=attack, predicted="cat")
     return float(right.sel(treatment=second) - right.sel(treatment=first)) / 10
@@ -113,4 +113,4 @@ def from_table_4(attack: str, first: str, second: str) -> float:
 
 def change_in_table_4(attack: str) -> float:
     """Return by how many points a white background changes the accuracy of cats in the paper's Table 4, up or down."""
-    return abs(from_table_4(attack, "as they are", "white"))
+    return abs(table_4_gain(attack, "as they are", "white"))

@@ -14,11 +14,11 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers.claims import ClaimMeasure
-from classwise.papers.measures import lost_more
+from classwise.papers.measures import extra_loss_of_vulnerable
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.tian2021.networks import COMPARED, FOUR, HE
-from classwise.papers.tian2021.tables import BOTH_ATTACKS, animals, from_table_3
+from classwise.papers.tian2021.tables import BOTH_ATTACKS, animals, table_3_value
 from classwise.stats import confidence, metrics
 from classwise.stats.combine import inverse_name, network_name
 
@@ -54,15 +54,15 @@ def grown_by_temperature(sums: xr.Dataset, measure: metrics.Metric) -> xr.DataAr
     return measure(hot) - measure(plain)
 
 
-def lost_to_temperature(sums: xr.Dataset, name: str = "") -> xr.DataArray:
+def temperature_loss(sums: xr.Dataset, name: str = "") -> xr.DataArray:
     """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD, of each defence."""
     measure = (lambda count: metrics.accuracy(count).sel(label=name, drop=True)) if name else metrics.overall
     return -grown_by_temperature(sums, measure)
 
 
-def lost_to_temperature_by_vulnerable(sums: xr.Dataset) -> xr.DataArray:
+def extra_temperature_loss(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the vulnerable classes lose to Temperature-PGD than the robust ones, the mean over the defences."""
-    return lost_more(*_both_attacks(sums)).mean("defence", skipna=False)
+    return extra_loss_of_vulnerable(*_both_attacks(sums)).mean("defence", skipna=False)
 
 
 def more_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
@@ -118,7 +118,7 @@ _HEATS = {"inverse": tuple(map(str, INVERSE))}
 def _heated(measure: ClaimMeasure, *defences: str) -> dict[str, Any]:
     """Return fields of a claim on Temperature-PGD, whose measure Table 3 gives, too; of all defences by default."""
     defences = defences or FOUR
-    theirs = partial(from_table_3, measure, defences)
+    theirs = partial(table_3_value, measure, defences)
     return {"measure": measure, "defences": defences, "attacks": BOTH_ATTACKS, "grid": _HEATS, "values": {}, "reported": theirs}
 
 
@@ -134,17 +134,17 @@ CLAIMS = claims(
         "deer-smoothest": least(partial(smoothness, names=("deer",))),
         "he-smoothest": _SMOOTHEST,
         "he-smoothest-scaled": {"measure": _SMOOTHEST, "readout": "logits"},
-        "breaks-more": _heated(least(lost_to_temperature)),
+        "breaks-more": _heated(least(temperature_loss)),
         "larger-cv": _heated(least(partial(grown_by_temperature, measure=metrics.cv))),
         "larger-mcd": _heated(least(partial(grown_by_temperature, measure=metrics.mcd))),
-        "hits-vulnerable": _heated(lost_to_temperature_by_vulnerable),
+        "hits-vulnerable": _heated(extra_temperature_loss),
         "he-loses-most": _heated(more_lost_to_temperature, "pgd-at", HE),
-        "plain-hardly-loses": _heated(least(lost_to_temperature), "pgd-at"),
+        "plain-hardly-loses": _heated(least(temperature_loss), "pgd-at"),
         "plain-steepest": least(partial(smoothness_of, defence=0)),
-        "he-loses": _heated(least(lost_to_temperature), HE),
-        "he-loses-cat": _heated(least(partial(lost_to_temperature, name="cat")), HE),
-        "he-loses-deer": _heated(least(partial(lost_to_temperature, name="deer")), HE),
-        "he-loses-the-vulnerable": _heated(lost_to_temperature_by_vulnerable, HE),
+        "he-loses": _heated(least(temperature_loss), HE),
+        "he-loses-cat": _heated(least(partial(temperature_loss, name="cat")), HE),
+        "he-loses-deer": _heated(least(partial(temperature_loss, name="deer")), HE),
+        "he-loses-the-vulnerable": _heated(extra_temperature_loss, HE),
     },
     defences=FOUR,
     attacks=("pgd-20",),
@@ -152,7 +152,7 @@ CLAIMS = claims(
 )
 
 
-def tempered(outcomes: xr.Dataset, grid: Sequence[int] = INVERSE) -> xr.Dataset:
+def stack_temperatures(outcomes: xr.Dataset, grid: Sequence[int] = INVERSE) -> xr.Dataset:
     """Return outcomes under pgd-20 and temperature-pgd-20 with the dimensions defence, seed, form, inverse, image and predicted.
 
     PGD is at inverse "1", in each form: its direction is that of Temperature-PGD at T = 1. A defence that was also evaluated with

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import described, panel_title
+from classwise.charts.descriptions import describe, panel_title
 from classwise.charts.gallery import png_address
-from classwise.charts.primitives import Choice, explorer, faded, from_legend
+from classwise.charts.primitives import Choice, explorer, fade, legend_selection
 from classwise.charts.style import HIGHEST, LOWEST, Category, label_angle, names_of, tooltip
 from classwise.core.errors import NotRecorded
 from classwise.stats import confidence
@@ -29,7 +29,7 @@ def _misclassified(traces: xr.Dataset) -> xr.DataArray:
     return result
 
 
-def failed_pgd(traces: xr.Dataset) -> xr.DataArray:
+def pgd_failures(traces: xr.Dataset) -> xr.DataArray:
     """Return on which images PGD failed, for each network: Tian et al. look at one of those."""
     plain = traces.sel(inverse=_PGD, drop=True)
     present = plain.logits.isel(step=-1, drop=True).notnull().all("predicted")
@@ -42,7 +42,7 @@ def select_images(traces: xr.Dataset, most: int = _MOST) -> xr.Dataset:
 
     Among equals those come first whose true class has the lowest confidence left, in the network where it has least.
     """
-    failed = failed_pgd(traces)
+    failed = pgd_failures(traces)
     gained = (_misclassified(traces).any("inverse") & failed).sum("network")
     sure = confidence.true_confidence(traces.isel(step=-1).sel(inverse=_PGD)).where(failed).min("network")
     order = np.lexsort([sure.values, -gained.values])
@@ -69,10 +69,10 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
     with a network in which PGD fails on the first image, and a temperature that breaks it there if any does. NotRecorded where no
     failure of PGD is traced at other temperatures, too.
     """
-    if traces is None or traces.sizes["inverse"] == 1 or not bool(failed_pgd(traces).any()):
+    if traces is None or traces.sizes["inverse"] == 1 or not bool(pgd_failures(traces).any()):
         raise NotRecorded("no failed attack is traced under temperature-pgd-20")
     few = select_images(traces)
-    failed, heated = failed_pgd(few), few.drop_sel(inverse=_PGD)
+    failed, heated = pgd_failures(few), few.drop_sel(inverse=_PGD)
     gained = _misclassified(heated) & failed
     start = (1 * failed + gained).isel(image=0).stack(both=("network", "inverse"))
     network, inverse = map(str, start.both.values[int(start.argmax("both"))])
@@ -94,29 +94,29 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
             tooltip=tooltip("attack", "label", "step", share="confidence, %"),
         )
     )
-    picked, attack = from_legend(Category("attack", _ATTACKS))
+    picked, attack = legend_selection(Category("attack", _ATTACKS))
     # One selection serves both panels.
     charts = _bars(base, labels, attack, picked).add_params(picked) & _lines(base, attack, picked)
     text = (
         f"{int(failed.sum())} failures of PGD on {few.sizes['image']} images and {few.sizes['network']} networks; another "
         f"temperature succeeds in {int(gained.any('inverse').sum())} of them."
     )
-    return explorer(described(_with_images(few, examples, charts), "Failed attacks, step by step", text), choices, live=live)
+    return explorer(describe(_with_images(few, examples, charts), "Failed attacks, step by step", text), choices, live=live)
 
 
 def _colour(attack: Category) -> alt.Color:
     scale = alt.Scale(domain=list(attack.values), range=[HIGHEST, LOWEST])
-    return alt.Color(attack.encoded, scale=scale, title=attack.title, legend=alt.Legend(orient="top", symbolOpacity=1))
+    return alt.Color(attack.encoding, scale=scale, title=attack.title, legend=alt.Legend(orient="top", symbolOpacity=1))
 
 
 def _bars(base: alt.Chart, labels: list[str], attack: Category, picked: alt.Parameter) -> Any:
     axis = alt.Axis(labelAngle=label_angle(labels))
     now = base.transform_filter("datum.step == followed_step").encode(
         x=alt.X("label:N", scale=alt.Scale(domain=labels), title="class (framed: the true one)", axis=axis),
-        xOffset=alt.XOffset(attack.encoded, scale=alt.Scale(domain=list(attack.values))),
+        xOffset=alt.XOffset(attack.encoding, scale=alt.Scale(domain=list(attack.values))),
     )
     frames = now.transform_filter("datum.label == datum.truth").mark_bar(fillOpacity=0, stroke="#888", strokeWidth=2)
-    layers = alt.layer(now.mark_bar().encode(color=_colour(attack), opacity=faded(picked)), frames)
+    layers = alt.layer(now.mark_bar().encode(color=_colour(attack), opacity=fade(picked)), frames)
     return layers.properties(width=560, height=170, title=panel_title("confidence in each class at the chosen step"))
 
 
@@ -130,7 +130,7 @@ def _lines(base: alt.Chart, attack: Category, picked: alt.Parameter) -> Any:
     now = base.transform_filter("datum.step == followed_step").mark_rule(strokeDash=[3, 3], color="#888")
     now = now.encode(x=x, y=alt.value(0), y2=alt.value(170))
     title = panel_title("the true class (solid) and its strongest rival (dashed) over the steps")
-    layers = alt.layer(now, *(line.encode(x=x, color=_colour(attack), opacity=faded(picked)) for line in (true, rival)))
+    layers = alt.layer(now, *(line.encode(x=x, color=_colour(attack), opacity=fade(picked)) for line in (true, rival)))
     return layers.properties(width=560, height=170, title=title)
 
 

@@ -14,14 +14,14 @@ import xarray as xr
 
 from classwise.papers import variants
 from classwise.papers.claims import MeasurementError
-from classwise.papers.joined import Row, joined
+from classwise.papers.joined import Member, join_parts
 from classwise.papers.measures import either
-from classwise.papers.sections import CLEAN_AND_PGD, Arranged, Part, Section
-from classwise.papers.selection import mark_pair, marked
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.selection import mark_pair, marked_class
 from classwise.papers.terms import claims, least
 from classwise.papers.tian2021 import homing
 from classwise.papers.tian2021.recipe import TEMPERED, trade_offs
-from classwise.papers.tian2021.tables import in_text
+from classwise.papers.tian2021.tables import text_number
 from classwise.stats import combine, metrics
 
 NAME = "tian2021/6-1-training-adjustment"
@@ -30,11 +30,11 @@ _MADRY: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD,
 SECTION = Section(
     title="Adjusting the training",
     parts={
-        "without": Part(title="each class left out", run=variants.ONCE, variants=variants.without, **_MADRY),
+        "without": Part(title="each class left out", run=variants.ONCE, variants=variants.leave_one_out, **_MADRY),
         "again": Part(
             title="the same classes, other initialisation and batch order",
             run=variants.ONCE,
-            variants=variants.reinitialised(1, 2),
+            variants=variants.reinitialise(1, 2),
             **_MADRY,
         ),
         "trades": Part(title="one trade-off for all", defences=("trades",), evaluations=TEMPERED, max_seeds=1),
@@ -49,8 +49,8 @@ SECTION = Section(
         ),
     },
     arrange={
-        "without": Arranged(homing.arranged, ("", "again", "without")),
-        "betas": joined("betas", Row("trades"), Row("adjusted", by="betas"), then=lambda both, _: mark_pair(both)),
+        "without": Derived(homing.arrange_networks, ("", "again", "without")),
+        "betas": join_parts("betas", Member("trades"), Member("adjusted", by="betas"), then=lambda both, _: mark_pair(both)),
     },
     **_MADRY,
 )
@@ -61,7 +61,7 @@ def comes_home(sums: xr.Dataset) -> xr.DataArray:
 
     The controls: all classes trained again (`again`), and another class left out (`another`).
     """
-    left, both = homing.left_out(sums), ["label", "predicted"]
+    left, both = homing.left_out_classes(sums), ["label", "predicted"]
     names = ("count", "home", "again", "another")
     total, home, again, another = (homing.mistaken(sums, name).where(left, 0).sum(both, skipna=False) for name in names)
     share: xr.DataArray = 100 * (home - xr.ufuncs.maximum(again, another)) / total
@@ -70,7 +70,7 @@ def comes_home(sums: xr.Dataset) -> xr.DataArray:
 
 def _both_ways(sums: xr.Dataset, of: Callable[[int, int], xr.DataArray]) -> xr.DataArray:
     """Return a function of one class of the pair and the other, by number, either way round, along way."""
-    first, second = marked(sums, "vulnerable"), marked(sums, "partner")
+    first, second = marked_class(sums, "vulnerable"), marked_class(sums, "partner")
     return xr.concat([of(first, second), of(second, first)], "way")
 
 
@@ -92,7 +92,7 @@ def partner_home(sums: xr.Dataset) -> xr.DataArray:
 
     In percent, for both classes.
     """
-    home, mistaken = homing.mistaken(sums, "home"), homing.mistaken(sums, "count").where(homing.left_out(sums), 0)
+    home, mistaken = homing.mistaken(sums, "home"), homing.mistaken(sums, "count").where(homing.left_out_classes(sums), 0)
 
     def excess(label: int, other: int) -> xr.DataArray:
         rows = [array.isel(label=label, drop=True) for array in (home, mistaken)]
@@ -113,7 +113,7 @@ def pairs_home(sums: xr.Dataset, pairs: Sequence[tuple[str, str]]) -> xr.DataArr
 
     Only mistakes count that could have come home: those misclassified as a class that was left out of some network.
     """
-    home, left = homing.mistaken(sums, "home"), homing.left_out(sums)
+    home, left = homing.mistaken(sums, "home"), homing.left_out_classes(sums)
     mistaken = homing.mistaken(sums, "count").where(left, 0)
     within = sum((either(home, *some) for some in pairs), start=xr.zeros_like(home.label == home.predicted))
     both = ["label", "predicted"]
@@ -126,7 +126,7 @@ _USUAL = 6.0
 
 def _swept(sums: xr.Dataset, measure: metrics.Metric, *, up: bool = False) -> xr.DataArray:
     """Return by how much a measure grows from the usual trade-off to the lowest (highest) one of the partner class."""
-    count, partner = sums["count"].isel(defence=0, attack=0), f"{marked(sums, 'partner')}:"
+    count, partner = sums["count"].isel(defence=0, attack=0), f"{marked_class(sums, 'partner')}:"
     values = {name: float(name.removeprefix(partner)) for name in map(str, count.betas.values) if name.startswith(partner)}
     beyond = [name for name, value in values.items() if (value > _USUAL) == up]
     if not beyond:
@@ -137,15 +137,15 @@ def _swept(sums: xr.Dataset, measure: metrics.Metric, *, up: bool = False) -> xr
 
 def victim_gains(sums: xr.Dataset, *, up: bool = False) -> xr.DataArray:
     """Return how much the most vulnerable class gains when the trade-off of its partner is lowered (`up`: raised)."""
-    return _swept(sums, metrics.accuracy, up=up).isel(label=marked(sums, "vulnerable"), drop=True)
+    return _swept(sums, metrics.accuracy, up=up).isel(label=marked_class(sums, "vulnerable"), drop=True)
 
 
-def changed_gains(sums: xr.Dataset) -> xr.DataArray:
+def gain_changes(sums: xr.Dataset) -> xr.DataArray:
     """Return how much the class gains whose own trade-off is lowered."""
-    return _swept(sums, metrics.accuracy).isel(label=marked(sums, "partner"), drop=True)
+    return _swept(sums, metrics.accuracy).isel(label=marked_class(sums, "partner"), drop=True)
 
 
-def evener(sums: xr.Dataset) -> xr.DataArray:
+def gap_reduction(sums: xr.Dataset) -> xr.DataArray:
     """Return by how much the class-wise variance grows when the trade-off of a class is lowered."""
     return _swept(sums, metrics.cv)
 
@@ -157,7 +157,7 @@ _GROUPS = (("cat", "dog"), ("automobile", "truck"), ("airplane", "ship"))
 
 def _lowered(name: str) -> float:
     """Return how much a class gains in the text when the trade-off of dogs is lowered."""
-    return in_text(name, "beta of dogs 0.5") - in_text(name, "beta of dogs 6")
+    return text_number(name, "beta of dogs 0.5") - text_number(name, "beta of dogs 6")
 
 
 CLAIMS = claims(
@@ -166,7 +166,7 @@ CLAIMS = claims(
         "homing": {"measure": comes_home, **_HOMES},
         "cat-to-dog-homes": {
             "measure": partial(homing_of, label="cat", predicted="dog"),
-            "reported": lambda: 100 * in_text("home", "cats as dogs") / in_text("misclassified", "cats as dogs"),
+            "reported": lambda: 100 * text_number("home", "cats as dogs") / text_number("misclassified", "cats as dogs"),
             **_HOMES,
         },
         "one-to-one": {"measure": least(one_to_one), **_HOMES},
@@ -174,13 +174,13 @@ CLAIMS = claims(
         "groups-home": {"measure": partial(pairs_home, pairs=_GROUPS), **_HOMES},
         "victim-gains": {"measure": victim_gains, "reported": partial(_lowered, "cat"), **_BETAS},
         "victim-loses": {"measure": partial(victim_gains, up=True), **_BETAS},
-        "changed-class-loses": {"measure": changed_gains, "reported": partial(_lowered, "dog"), **_BETAS},
-        "evener": {"measure": evener, **_BETAS},
+        "changed-class-loses": {"measure": gain_changes, "reported": partial(_lowered, "dog"), **_BETAS},
+        "evener": {"measure": gap_reduction, **_BETAS},
     },
 )
 
 
-def by_trade_off(outcomes: xr.Dataset, usual: str = f"{_USUAL:g}") -> xr.Dataset:
+def stack_trade_offs(outcomes: xr.Dataset, usual: str = f"{_USUAL:g}") -> xr.Dataset:
     """Return outcomes under the attack along `beta`, the weight of the robust term for the partner class, in ascending order."""
     betas = [str(name).partition(":")[2] or usual for name in outcomes.betas.values]
     named = outcomes.isel(defence=0, attack=-1, drop=True).assign_coords(betas=betas).rename(betas="beta")
@@ -190,6 +190,6 @@ def by_trade_off(outcomes: xr.Dataset, usual: str = f"{_USUAL:g}") -> xr.Dataset
 def groups(count: xr.DataArray) -> xr.DataArray:
     """Return the robust accuracy of the vulnerable class, of its partner, and the mean of the other classes, in percent."""
     rates = metrics.accuracy(count)
-    pair = [str(count.label.values[marked(count, mark)]) for mark in ("vulnerable", "partner")]
+    pair = [str(count.label.values[marked_class(count, mark)]) for mark in ("vulnerable", "partner")]
     parts = {f"class {name}": rates.sel(label=name, drop=True) for name in pair}
-    return combine.along("class", parts | {"others, mean": rates.drop_sel(label=pair).mean("label", skipna=False)})
+    return combine.concat("class", parts | {"others, mean": rates.drop_sel(label=pair).mean("label", skipna=False)})

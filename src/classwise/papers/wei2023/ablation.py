@@ -15,7 +15,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.sections import Arranged, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.wei2023 import calibrations, gains, methods, sweeps
 from classwise.papers.wei2023.calibrations import LARGER, WITHOUT, late_setting, setting_draws
@@ -23,7 +23,7 @@ from classwise.papers.wei2023.classes import classes_of, mark_groups
 from classwise.papers.wei2023.gains import METHODS, pairs_of
 from classwise.stats import bootstrap, combine
 from classwise.stats.aggregate import multiples, training_accuracy
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 from classwise.stats.metrics import Metric, overall, worst
 
 NAME = "wei2023/5-3-ablation"
@@ -37,17 +37,17 @@ USUAL, SWEPT = "0.5", (0.3, 0.7)
 ALL_SWEPT = (0.3, 0.4, 0.6, 0.7)
 
 
-def by_offset(along: str, calibrated: str, without: str, outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+def stack_offsets(along: str, calibrated: str, without: str, outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return the network without a calibration, the usual offset and others, on the seeds that all of them have."""
-    plain = calibrations.under_pgd(outcomes)
+    plain = calibrations.pgd_outcomes(outcomes)
     parts = {WITHOUT: plain.sel(defence=[without]), USUAL: plain.sel(defence=[calibrated])}
     parts |= {f"{value:g}": swept.sel({along: value}, drop=True) for value in swept[along].values.tolist()}
     return combine.combine(along, combine.shared_seeds(parts))
 
 
-def marked(outcomes: xr.Dataset) -> xr.Dataset:
+def group_outcomes(outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes after the last epoch under PGD, with the class coordinates `hard` and `easy`."""
-    return mark_groups(calibrations.under_pgd(outcomes))
+    return mark_groups(calibrations.pgd_outcomes(outcomes))
 
 
 def _tables(title: str, *defences: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _tables(title: str, *defences: str) -> dict[str, Any]:
 
 
 def _offsets(name: str, defence: str) -> Part:
-    swept = variants.by_scale(variants.lambdas(name, *SWEPT), paper=variants.lambdas(name, *ALL_SWEPT))
+    swept = variants.choose(variants.lambdas(name, *SWEPT), paper=variants.lambdas(name, *ALL_SWEPT))
     shared: dict[str, Any] = {"evaluations": _PGD, "run": _ONCE, "max_seeds": 1}
     return Part(title=f"other {name}", defences=(defence,), variants=swept, **shared)
 
@@ -83,13 +83,13 @@ SECTION = Section(
             "lambda2": _offsets("lambda2", "trades-ccm-ccr"),
         },
         "arrange": {
-            "methods": Arranged(methods.by_row, ("",), ("TRADES", "FAT", "components")),
-            "radius": Arranged(marked, ("",)),
-            "beta": Arranged(marked, ("TRADES",)),
-            "uniform radius": Arranged(calibrations.with_mean_radius, ("", "radii")),
-            "uniform beta": Arranged(calibrations.with_mean_beta, ("TRADES", "components", "betas"), ("larger",)),
-            "lambda1": Arranged(partial(by_offset, "lambda1", "at-ccm", "pgd-at"), ("", "lambda1")),
-            "lambda2": Arranged(partial(by_offset, "lambda2", "trades-ccm-ccr", "trades"), ("TRADES", "lambda2")),
+            "methods": Derived(methods.name_rows, ("",), ("TRADES", "FAT", "components")),
+            "radius": Derived(group_outcomes, ("",)),
+            "beta": Derived(group_outcomes, ("TRADES",)),
+            "uniform radius": Derived(calibrations.stack_mean_radii, ("", "radii")),
+            "uniform beta": Derived(calibrations.stack_mean_betas, ("TRADES", "components", "betas"), ("larger",)),
+            "lambda1": Derived(partial(stack_offsets, "lambda1", "at-ccm", "pgd-at"), ("", "lambda1")),
+            "lambda2": Derived(partial(stack_offsets, "lambda2", "trades-ccm-ccr", "trades"), ("TRADES", "lambda2")),
         },
     }
 )
@@ -98,13 +98,13 @@ SECTION = Section(
 def _of_group(setting: str, group: str, defence: str) -> dict[str, Any]:
     """Return the fields of a claim on what a defence trains the hard or the easy classes with."""
     measure, truth = (partial(some, setting=setting, group=group) for some in (late_setting, setting_draws))
-    values = {setting: partial(calibrations.of_images, name=setting)}
+    values = {setting: partial(calibrations.image_settings, name=setting)}
     return {"measure": measure, "truth": truth, "values": values, "defences": (defence,)}
 
 
 def _gain(measure: Metric, component: str, over: str = "", table: int = 2, methods: Sequence[str] = METHODS) -> dict[str, Any]:
     """Return the fields of a claim about the gain by a component in a table, there by AutoAttack."""
-    fields = gains.by_component(measure, component, over, methods=methods, table=table)
+    fields = gains.component_fields(measure, component, over, methods=methods, table=table)
     pairs = zip(fields["defences"][1::2], fields["defences"][::2], strict=True)
     # The row without the component first: reasons list in this order what is missing.
     return {**fields, "defences": tuple(name for pair in pairs for name in pair), "attacks": ("autoattack|strong|cr",)}
@@ -131,7 +131,7 @@ CLAIMS = claims(
         "lambda2-overall": least(partial(_of_offsets, along="lambda2", measures=(overall,), offsets=("0.5", "0.6"))),
         "hard-smaller-beta": _of_group("beta", "hard", "trades-ccm-ccr"),
         "easy-larger-beta": _of_group("beta", "easy", "trades-ccm-ccr"),
-        "ccm-beyond-uniform": {"measure": calibrations.over_uniform, "defences": ("pgd-at", "at-ccm")},
+        "ccm-beyond-uniform": {"measure": calibrations.gain_over_uniform, "defences": ("pgd-at", "at-ccm")},
     },
     attacks=("pgd-20",),
 )
@@ -147,8 +147,8 @@ def component_gains(rows: xr.Dataset) -> xr.DataArray:
 
     rows: outcomes of the rows of Tables 2 and 3 along defence, under one attack.
     """
-    theirs = xr.concat([gains.as_printed(2, _IN_2), gains.as_printed(3, _IN_3)], "comparison")
-    return gains.by_source(theirs, gains.ours(rows, (*_IN_2, *_IN_3)))
+    theirs = xr.concat([gains.printed_gains(2, _IN_2), gains.printed_gains(3, _IN_3)], "comparison")
+    return gains.gains_by_source(theirs, gains.ours(rows, (*_IN_2, *_IN_3)))
 
 
 # How the claims on offsets and uniform settings judge networks.
@@ -162,24 +162,24 @@ def _by_measure(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
         for name, outcomes in compared.items()
         for title, measure in _RATES.items()
     }
-    return along("measure", parts)
+    return concat("measure", parts)
 
 
 def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
     """Return the robust accuracy by offset, and the same without the calibration, along measure, calibration, offset and bound.
 
-    compared: by the name of an offset, "lambda1", outcomes of `by_offset`.
+    compared: by the name of an offset, "lambda1", outcomes of `stack_offsets`.
     """
     renamed = {name: outcomes.isel(defence=0, drop=True).rename({name: "offset"}) for name, outcomes in compared.items()}
     bounds = _by_measure(renamed)
     swept, without = bounds.drop_sel(offset=WITHOUT), bounds.sel(offset=WITHOUT, drop=True)
-    return along("calibration", {"uniform": without + 0 * swept, "calibrated": swept})
+    return concat("calibration", {"uniform": without + 0 * swept, "calibrated": swept})
 
 
-def at_settings(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
+def accuracy_by_setting(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the robust accuracy along measure, calibration, setting and bound, and the mean setting of the classes as a number.
 
-    compared: by the name of a setting, "radius", outcomes of `calibrations.with_mean_radius` or `with_mean_beta`.
+    compared: by the name of a setting, "radius", outcomes of `calibrations.stack_mean_radii` or `with_mean_beta`.
     """
     kinds = {"defence": ["uniform", "calibrated"]}
     bounds = _by_measure({name: some.assign_coords(kinds).rename(defence="calibration") for name, some in compared.items()})
@@ -199,6 +199,6 @@ def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr
         name = f"{history.defence.values[0]}, {setting}"
         above = multiple.isel(epoch=slice(1, None)).values - t.isel(epoch=slice(None, -1)).values
         accuracies[name], of_rule[name] = t, round(float(above.mean()), 2)
-    joined = along("network", accuracies)
+    joined = concat("network", accuracies)
     groups = {group: ("label", np.isin(joined.label.values, names)) for group, names in classes_of(dataset).items()}
     return joined.assign_coords(groups), of_rule

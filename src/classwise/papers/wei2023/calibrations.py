@@ -52,30 +52,30 @@ def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
 LARGER = 9.0
 
 
-def under_pgd(outcomes: xr.Dataset) -> xr.Dataset:
+def pgd_outcomes(outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes of the weights after the last epoch under PGD."""
     part = outcomes.sel(attack=["pgd-20"])
     return part.sel(checkpoint="last", drop=True) if "checkpoint" in part.dims else part
 
 
-def with_mean_radius(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+def stack_mean_radii(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return AT with uniform radii, and AT + CCM, along `setting`: the mean radius as a multiple of the usual one.
 
     outcomes: of both, with `stats.aggregate.late_settings`. swept: of AT with other radii (section 3.1).
     """
-    uniform = sweeps.by_margin(sweeps.by_radius(under_pgd(outcomes).sel(defence=["pgd-at"]), swept))
+    uniform = sweeps.stack_margins(sweeps.stack_radii(pgd_outcomes(outcomes).sel(defence=["pgd-at"]), swept))
     parts = {margin: uniform.sel(margin=margin, drop=True) for margin in map(str, uniform.margin.values)}
     return _at_setting(parts, outcomes.sel(defence=["at-ccm"]), "radius")
 
 
-def with_mean_beta(
+def stack_mean_betas(
     outcomes: xr.Dataset, components: xr.Dataset, swept: xr.Dataset, larger: xr.Dataset | None = None
 ) -> xr.Dataset:
     """Return TRADES with uniform betas, and TRADES + CCR, along `setting`: the mean beta as a multiple of the usual one.
 
     swept: of TRADES with other betas (section 3.2). larger: the same with one beyond those of the paper.
     """
-    uniform = sweeps.by_beta(under_pgd(outcomes).sel(defence=["trades"]), swept)
+    uniform = sweeps.stack_betas(pgd_outcomes(outcomes).sel(defence=["trades"]), swept)
     usual = float(components.uniform_beta.mean())
     parts = {f"{float(beta) / usual:.4g}": uniform.sel(beta=beta, drop=True) for beta in uniform.beta.values}
     if larger is not None:
@@ -86,7 +86,7 @@ def with_mean_beta(
 def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name: str) -> xr.Dataset:
     """Return networks along defence and setting, on the seeds that all of them have; uniform: by the multiple."""
     parts = {(str(part.defence.values[0]), multiple): part for multiple, part in uniform.items()}
-    parts[str(calibrated.defence.values[0]), f"{float(calibrated[name].mean()):.4g}"] = under_pgd(calibrated)
+    parts[str(calibrated.defence.values[0]), f"{float(calibrated[name].mean()):.4g}"] = pgd_outcomes(calibrated)
     rows = [
         (
             {"defence": defence, "setting": multiple},
@@ -97,7 +97,7 @@ def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name:
     return combine.combine_rows(rows).assign_attrs(calibrated.attrs)
 
 
-def over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:
+def gain_over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:
     """Return how much higher a measure of the last defence is than that of the first at the same mean setting of the classes.
 
     Along `setting` each network has the mean over its classes as its name; the first defence has several, which are joined by
@@ -118,7 +118,7 @@ def number_of(multiple: str) -> float:
     return float(Fraction(multiple))
 
 
-def of_images(outcomes: xr.Dataset, name: str) -> xr.DataArray:
+def image_settings(outcomes: xr.Dataset, name: str) -> xr.DataArray:
     """Return for each image the radius or beta of its class late in the training, as a multiple of the uniform one."""
     label = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"])
     per_image: xr.DataArray = outcomes[name].drop_vars("predicted").isel(predicted=label.clip(0))

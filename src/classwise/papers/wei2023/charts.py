@@ -14,9 +14,20 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.class_explorer import Along, panels_along, rows
-from classwise.charts.descriptions import described, extent
-from classwise.charts.primitives import Choice, explorer, faded, from_legend, lines_with_bands, panels
-from classwise.charts.style import GREY, HIGHEST, LOWEST, Category, frame, label_angle, names_of, titled, tooltip, wide_bounds
+from classwise.charts.descriptions import describe, extent
+from classwise.charts.primitives import Choice, explorer, fade, legend_selection, lines_with_bands, panels
+from classwise.charts.style import (
+    GREY,
+    HIGHEST,
+    LOWEST,
+    Category,
+    display_name,
+    frame,
+    label_angle,
+    names_of,
+    tooltip,
+    wide_bounds,
+)
 from classwise.core.identity import exact_radius, radius_value
 from classwise.stats import intervals, metrics
 
@@ -69,7 +80,7 @@ def _spread(table: pd.DataFrame, apart: float, top: float = float("inf")) -> pd.
 
 def _grouped(groups: Mapping[str, Sequence[str]], **legend: Any) -> tuple[Any, alt.Color, dict[str, str]]:
     """Return the selection of groups by the legend, their colours, grey for "other", and the group of each class in any."""
-    picked, hues = from_legend(Category("group", list(groups)))
+    picked, hues = legend_selection(Category("group", list(groups)))
     scale = alt.Scale(domain=[*groups, "other"], range=[*_GROUP_COLOURS, GREY])
     key = alt.Legend(symbolOpacity=1, values=list(groups), **legend)
     of = {str(label): name for name, labels in groups.items() for label in labels}
@@ -90,9 +101,7 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     both = setting.placed(shares.reset_index().rename(columns={"images of": "group", "share": "value"}))
     x = setting.axis(values, right=1.12)
     single = alt.Chart(table).encode(x=x, y=alt.Y("value:Q", title=y, scale=_LEVELS), detail="label:N", color=colour)
-    lines = single.mark_line(strokeWidth=1.2).encode(
-        opacity=faded(picked, 0.7), tooltip=tooltip("label", "group", along, value=y)
-    )
+    lines = single.mark_line(strokeWidth=1.2).encode(opacity=fade(picked, 0.7), tooltip=tooltip("label", "group", along, value=y))
     drawn = [*table["value"], *both["low"], *both["high"]]
     ends = _spread(table[table[along] == values[-1]], _APART * float(np.ptp(drawn)), max(drawn))
     words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N")
@@ -100,7 +109,7 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     thick = lines_with_bands(both, x, y, colour, tips, scale=_LEVELS, picked=picked).add_params(picked)
     chart = alt.layer(lines, thick, words).properties(width=520, height=300)
     text = extent(both.assign(setting=both[along].map(setting.named.format)), ["group", "setting"], title)
-    return described(chart, title, text, "Thick: the images of a group together, with their 95 % interval. Thin: single classes.")
+    return describe(chart, title, text, "Thick: the images of a group together, with their 95 % interval. Thin: single classes.")
 
 
 def metric_sweep(measured: Mapping[str, xr.DataArray], setting: Setting, colour: str, title: str) -> Any:
@@ -110,7 +119,7 @@ def metric_sweep(measured: Mapping[str, xr.DataArray], setting: Setting, colour:
     members of `colour`.
     """
     first = next(iter(measured.values()))
-    picked, hues = from_legend(Category.of(first, colour, titled(colour)))
+    picked, hues = legend_selection(Category.of(first, colour, display_name(colour)))
     tables = [wide_bounds(bounds).assign(panel=name) for name, bounds in measured.items()]
     table = setting.placed(pd.concat(tables, ignore_index=True))
     tips = tooltip(colour, setting.dim, value="value, %", low="", high="")
@@ -122,7 +131,7 @@ def metric_sweep(measured: Mapping[str, xr.DataArray], setting: Setting, colour:
     chart = panels(chart.properties(width=258, height=210), Category("panel", list(measured)), columns=2, gap=34).add_params(
         picked
     )
-    return described(chart, title, " ".join(parts))
+    return describe(chart, title, " ".join(parts))
 
 
 def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], setting: Setting, images: tuple[str, str]) -> Any:
@@ -143,7 +152,7 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     base = alt.Chart(table).encode(
         x=alt.X("clean:Q", title="clean accuracy, %", scale=alt.Scale(zero=False, padding=14), axis=axis),
         y=alt.Y("robust:Q", title="robust accuracy, %", scale=alt.Scale(zero=False, padding=14), axis=axis),
-        opacity=faded(picked),
+        opacity=fade(picked),
         tooltip=tooltip("label", "group", setting.dim, clean="clean accuracy, %", robust="robust accuracy, %"),
     )
     marks = [
@@ -161,10 +170,10 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     ends = " to ".join(setting.named.format(value) for value in (values[0], values[-1]))
     chart = alt.layer(*marks).add_params(picked).properties(width=520, height=360)
     title = f"Clean and robust accuracy of each class over {setting.title}"
-    return described(chart, title, f"From {ends}. {' '.join(parts)}", f"Open dots to filled dot: {ends}.")
+    return describe(chart, title, f"From {ends}. {' '.join(parts)}", f"Open dots to filled dot: {ends}.")
 
 
-def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting, start: str, live: bool | None = None) -> Any:
+def setting_explorer(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting, start: str, live: bool | None = None) -> Any:
     """Return the explorer of a class over a setting of the training.
 
     clean, attacked: counts with the dimension of the setting, label and predicted. start: the value of the setting at first, with
@@ -183,7 +192,7 @@ def over_settings(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting,
     table = setting.placed(rows(count))
     text = extent(frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
     chart = panels_along(table, labels, along, "datum.images_are == chosen_images")
-    return explorer(described(chart, f"One class by {setting.title}", text), choices, live=live)
+    return explorer(describe(chart, f"One class by {setting.title}", text), choices, live=live)
 
 
 # The colour of a class by its column `kind`.
@@ -233,4 +242,4 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: boo
     text = extent(last, ["label"], f"{networks[0]} after the last epoch, lambda {first:g}", "", digits=2)
     subtitle = "Line: 1, the uniform setting. Dashed: mean of the classes. Ticks: what the training itself used next."
     chart = alt.layer(*marks).properties(width=580, height=220)
-    return explorer(described(chart, "What the rule gives each class", text, subtitle), choices, live=live)
+    return explorer(describe(chart, "What the rule gives each class", text, subtitle), choices, live=live)

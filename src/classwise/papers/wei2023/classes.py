@@ -9,13 +9,13 @@ import xarray as xr
 
 from classwise.core.datasets import base_dataset
 from classwise.core.errors import unknown
-from classwise.papers.selection import by_robustness
-from classwise.stats.combine import along
+from classwise.papers.selection import classes_by_robustness
+from classwise.stats.combine import concat
 
 GROUPS = ("hard", "easy")
 DIFFERENCE = "hard less easy"
-# CIFAR-10 as in the paper. Those of digits were selected by `selected`, on other images than those that they are judged on: the
-# three least robust classes and the five most robust ones.
+# CIFAR-10 as in the paper. Those of digits were selected by `select_groups`, on other images than those that they are judged
+# on: the three least robust classes and the five most robust ones.
 _CLASSES: dict[str, dict[str, tuple[str, ...]]] = {
     "digits": {"hard": ("8", "9", "3"), "easy": ("0", "6", "7", "2", "5")},
     "cifar10": {
@@ -38,12 +38,12 @@ def mark_groups(outcomes: xr.Dataset) -> xr.Dataset:
     return outcomes.assign_coords({group: ("predicted", np.isin(names, some)) for group, some in groups.items()})
 
 
-def selected(history: xr.Dataset, dataset: str) -> dict[str, tuple[str, ...]]:
+def select_groups(history: xr.Dataset, dataset: str) -> dict[str, tuple[str, ...]]:
     """Return as many hard and easy classes as `classes_of`: the least and the most robust ones on the validation images.
 
     history: as for `papers.selection.by_robustness`.
     """
-    ranked = by_robustness(history, dataset)
+    ranked = classes_by_robustness(history, dataset)
     hard, easy = (len(classes_of(dataset)[group]) for group in GROUPS)
     return {"hard": ranked[:hard], "easy": ranked[::-1][:easy]}
 
@@ -53,7 +53,7 @@ def mean_of(rates: xr.DataArray, group: str) -> xr.DataArray:
     return rates.isel(label=np.flatnonzero(rates[group].values)).mean("label", skipna=False)
 
 
-def of_groups(points: xr.DataArray) -> xr.DataArray:
+def group_points(points: xr.DataArray) -> xr.DataArray:
     """Return points of classes as those of both groups and their difference along a new dimension `group`."""
     hard, easy = (mean_of(points, group) for group in GROUPS)
-    return along("group", {"hard": hard, "easy": easy, DIFFERENCE: hard - easy})
+    return concat("group", {"hard": hard, "easy": easy, DIFFERENCE: hard - easy})

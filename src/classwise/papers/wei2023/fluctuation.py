@@ -14,12 +14,12 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.sections import Arranged, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import Term, claims
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023.tables import fairer_epoch
 from classwise.stats import aggregate, bootstrap, metrics
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 from classwise.stats.metrics import Metric
 
 NAME = "wei2023/3-3-fluctuation"
@@ -30,11 +30,11 @@ WEIGHTS = {"plain": "last", "ema": "ema", "fawa": "fawa"}
 # Figure 4 shows the epochs after the first drop of the learning rate, 101 to 120 of 200: at each scale it drops twelve epochs
 # before the end, and scale "paper" ends with epoch 112.
 _EPOCHS = {"quick": 60, "matched": 112, "laptop": 20, "short": 30, "paper": 112}
-_KEPT = ["truth", "answer", "flipped"]
+_KEPT = ["truth", "prediction", "misclassified"]
 _SETTING = {"defence": 0, "attack": 0}
 
 
-def dropped(scale: str, plain: Spec) -> Sequence[Variant]:
+def drop_variant(scale: str, plain: Spec) -> Sequence[Variant]:
     """Return the one variant of a section: the learning rate drops before the last twelve epochs, which are kept."""
     epochs, kept = _EPOCHS[scale], len(LAST12)
     schedule = {"schedule": "step", "epochs": epochs, "milestones": (epochs - kept + 1,)}
@@ -48,7 +48,7 @@ def checkpoints(*weights: str) -> list[str]:
     return [name.replace("last", WEIGHTS[kind]) for kind in weights for name in LAST12]
 
 
-def by_epoch(outcomes: xr.Dataset) -> xr.Dataset:
+def stack_epochs(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes along run, weights and epoch, from 1 for the first of the last twelve, in place of checkpoint.
 
     Those of WEIGHTS that were not evaluated are left out, and an average that no epoch entered: the plain weights replace it.
@@ -58,7 +58,7 @@ def by_epoch(outcomes: xr.Dataset) -> xr.Dataset:
     numbers = np.arange(1, len(LAST12) + 1)
     every = outcomes[_KEPT].rename(checkpoint="epoch")
     parts = {kind: every.sel(epoch=checkpoints(kind)).assign_coords(epoch=numbers) for kind in kinds}
-    averaged = [kind for kind in kinds if kind == "plain" or not parts[kind].answer.equals(parts["plain"].answer)]
+    averaged = [kind for kind in kinds if kind == "plain" or not parts[kind].prediction.equals(parts["plain"].prediction)]
     joined = xr.concat([parts[kind] for kind in averaged], "weights", coords="minimal", compat="override")
     joined = joined.assign_coords(weights=averaged, predicted=outcomes.predicted)
     return _by_run(joined).assign_attrs(outcomes.attrs)
@@ -69,12 +69,12 @@ def _by_run(outcomes: xr.Dataset) -> xr.Dataset:
     seeds = outcomes.seed.values
     runs = [f"seed {seed}" for seed in seeds]
     same = xr.DataArray(np.eye(len(seeds), dtype=bool), {"run": runs, "seed": seeds}, ("run", "seed"))
-    parts = {name: outcomes[name].where(same, -1) for name in ("truth", "answer")}
-    return outcomes.assign(parts | {"flipped": outcomes.flipped & same})
+    parts = {name: outcomes[name].where(same, -1) for name in ("truth", "prediction")}
+    return outcomes.assign(parts | {"misclassified": outcomes.misclassified & same})
 
 
 def run_counts(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return count(run, ..., label, predicted) of outcomes of one defence under one attack, as `by_epoch` arranges them."""
+    """Return count(run, ..., label, predicted) of outcomes of one defence under one attack, as `stack_epochs` arranges them."""
     return aggregate.counts(outcomes).sum("seed").isel(_SETTING, drop=True)
 
 
@@ -102,8 +102,8 @@ def choices(outcomes: xr.Dataset, valid: xr.Dataset) -> xr.Dataset:
     valid: outcomes of the same runs and epochs on validation images, on which the epoch is selected; with ON_TEST added to the
     name of a criterion, it is selected on the test images themselves.
     """
-    test = by_epoch(outcomes)
-    epochs, on_test = (chosen_epochs(run_counts(images)) for images in (by_epoch(valid), test))
+    test = stack_epochs(outcomes)
+    epochs, on_test = (chosen_epochs(run_counts(images)) for images in (stack_epochs(valid), test))
     on_test = on_test.assign_coords(chosen=[f"{name}{ON_TEST}" for name in on_test.chosen.values])
     places = xr.concat([epochs, on_test], "chosen") - 1
     plain = test.sel(weights="plain", drop=True)
@@ -116,12 +116,12 @@ def _epochs(*weights: str, **changed: Any) -> tuple[Evaluation, ...]:
     return tuple(Evaluation(attack="pgd-10", checkpoint=name, **changed) for name in checkpoints(*weights))
 
 
-_RUNS: dict[str, Any] = {"defences": ("pgd-at",), "max_seeds": 2, "variants": dropped}
+_RUNS: dict[str, Any] = {"defences": ("pgd-at",), "max_seeds": 2, "variants": drop_variant}
 SECTION = Section(
     title="Fluctuation of the worst class",
     evaluations=_epochs(*WEIGHTS),
     parts={"valid": Part(title="validation images", evaluations=_epochs("plain", split="valid"), **_RUNS)},
-    arrange={"epochs": Arranged(by_epoch, ("",)), "choices": Arranged(choices, ("", "valid"))},
+    arrange={"epochs": Derived(stack_epochs, ("",)), "choices": Derived(choices, ("", "valid"))},
     **_RUNS,
 )
 
@@ -160,7 +160,7 @@ def gain_of_the_average(sums: xr.Dataset) -> xr.DataArray:
     return _mean_over_runs(metrics.overall(fawa) - metrics.overall(plain), plain)
 
 
-def between_choices(sums: xr.Dataset, measure: Metric, first: str, second: str) -> xr.DataArray:
+def choice_difference(sums: xr.Dataset, measure: Metric, first: str, second: str) -> xr.DataArray:
     """Return by how much a measure differs between epochs selected by two criteria on validation images: second minus first."""
     count = sums["count"].isel(_SETTING, drop=True)
     before, after = (count.sel(chosen=name, drop=True) for name in (first, second))
@@ -168,8 +168,8 @@ def between_choices(sums: xr.Dataset, measure: Metric, first: str, second: str) 
 
 
 _FAWA = {"grid": {"weights": ("plain", "fawa")}}
-_fairer = partial(between_choices, measure=metrics.worst, first="average", second="sum")
-_cheaper = partial(between_choices, measure=metrics.overall, first="sum", second="average")
+_fairer = partial(choice_difference, measure=metrics.worst, first="average", second="sum")
+_cheaper = partial(choice_difference, measure=metrics.overall, first="sum", second="average")
 
 CLAIMS = claims(
     NAME,
@@ -193,21 +193,21 @@ INDEPENDENT = "a class / √classes"
 
 
 def changes(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
-    """Return the mean changes of CHANGING and INDEPENDENT, along quantity, weights and bound; outcomes: of `by_epoch`."""
+    """Return the mean changes of CHANGING and INDEPENDENT, along quantity, weights and bound; outcomes: of `stack_epochs`."""
 
     def measured(count: xr.DataArray) -> xr.DataArray:
         kinds, sums = {str(kind): str(kind) for kind in count.weights.values}, count.to_dataset(name="count")
-        each = {name: along("weights", kinds, partial(mean_change, sums, measure)) for name, measure in CHANGING.items()}
-        return along("quantity", each | {INDEPENDENT: each["a class"] / np.sqrt(count.sizes["label"])})
+        each = {name: concat("weights", kinds, partial(mean_change, sums, measure)) for name, measure in CHANGING.items()}
+        return concat("quantity", each | {INDEPENDENT: each["a class"] / np.sqrt(count.sizes["label"])})
 
-    return bootstrap.paired(outcomes, measured, draws=draws, span=(0, np.inf))
+    return bootstrap.paired_bounds(outcomes, measured, draws=draws, span=(0, np.inf))
 
 
-def of_choices(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
+def choice_accuracies(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
     """Return overall and worst accuracy of the epochs of `choices`, along measure, chosen and bound."""
 
     def measured(count: xr.DataArray) -> xr.DataArray:
         part = count.isel(_SETTING, drop=True)
-        return along("measure", RATES, lambda measure: _mean_over_runs(measure(part), part))
+        return concat("measure", RATES, lambda measure: _mean_over_runs(measure(part), part))
 
-    return bootstrap.paired(outcomes, measured, draws=draws, span=(0, 100))
+    return bootstrap.paired_bounds(outcomes, measured, draws=draws, span=(0, 100))

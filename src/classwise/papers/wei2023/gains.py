@@ -17,7 +17,7 @@ from classwise.papers.claims import NoAverage
 from classwise.papers.terms import least
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 from classwise.stats.metrics import Metric
 
 METHODS = ("AT", "TRADES", "FAT")
@@ -40,7 +40,7 @@ def gains_of_methods(
     return differences(measure(sums["count"].isel(attack=0)), pairs_of(component, over, methods))
 
 
-def by_component(
+def component_fields(
     measure: Metric, component: str, over: str = "", *, methods: Sequence[str] = METHODS, table: int = 1, checkpoint: str = "best"
 ) -> dict[str, Any]:
     """Return the fields of a claim on what a component gains over another, or over none: the least of methods."""
@@ -49,11 +49,11 @@ def by_component(
     return {
         "measure": least(partial(gains_of_methods, **{name: value for name, value in fixed.items() if value})),
         "defences": tuple(name for pair in pairs for name in pair),
-        "reported": partial(printed, measure.__name__, pairs, checkpoint, table),
+        "reported": partial(printed_gain, measure.__name__, pairs, checkpoint, table),
     }
 
 
-def printed(measure: str, pairs: Pairs, checkpoint: str, table: int = 1) -> float:
+def printed_gain(measure: str, pairs: Pairs, checkpoint: str, table: int = 1) -> float:
     """Return the least printed gain of the pairs of methods in a table, under AutoAttack."""
     values = TABLES.load(table)[measure].sel(attack="autoattack", checkpoint=checkpoint)
     return min(float(values.sel(defence=better) - values.sel(defence=worse)) for better, worse in pairs)
@@ -98,14 +98,14 @@ def differences(values: xr.DataArray, pairs: Pairs) -> xr.DataArray:
 def ours(outcomes: xr.Dataset, pairs: Pairs, draws: int = 2000) -> xr.DataArray:
     """Return low, value and high of our gains, along measure and comparison: 95 % intervals on the images of both methods.
 
-    outcomes: of methods (`methods.by_method`) under one attack.
+    outcomes: of methods (`methods.name_methods`) under one attack.
     """
     measures = {TITLES[name]: metrics.METRICS[name] for name in measures_of(1)}
     compared = {" over ".join(pair): pair for pair in _recorded(outcomes.defence, pairs)}
-    return along("measure", measures, lambda measure: bootstrap.differences(outcomes, compared, measure, draws=draws))
+    return concat("measure", measures, lambda measure: bootstrap.differences(outcomes, compared, measure, draws=draws))
 
 
-def as_printed(number: int, pairs: Pairs) -> xr.Dataset:
+def printed_gains(number: int, pairs: Pairs) -> xr.Dataset:
     """Return the gains of a table (value) with two standard errors, in points, along measure, comparison and checkpoint.
 
     seeds: the error over its five trainings (NaN where no spread is printed). images: that of its test images. The paper compares
@@ -121,13 +121,13 @@ def as_printed(number: int, pairs: Pairs) -> xr.Dataset:
     return xr.concat(parts, pd.Index([TITLES[name] for name in measures_of(number)], name="measure"))
 
 
-def within(value: xr.DataArray, error: xr.DataArray) -> xr.DataArray:
+def bounds(value: xr.DataArray, error: xr.DataArray) -> xr.DataArray:
     """Return low, value and high along a new dimension `bound`; error: by how much the ends differ from the value."""
-    return along("bound", {"low": value - error, "value": value, "high": value + error})
+    return concat("bound", {"low": value - error, "value": value, "high": value + error})
 
 
-def by_source(theirs: xr.Dataset, mine: xr.DataArray | None = None) -> xr.DataArray:
-    """Return gains `as_printed`, with intervals from their test images, and ours after the last epoch, along source."""
-    printed_bounds = within(theirs["value"], REACH["images"] * theirs["images"])
+def gains_by_source(theirs: xr.Dataset, mine: xr.DataArray | None = None) -> xr.DataArray:
+    """Return gains `printed_gains`, with intervals from their test images, and ours after the last epoch, along source."""
+    printed_bounds = bounds(theirs["value"], REACH["images"] * theirs["images"])
     parts = {f"theirs, {name} epoch": printed_bounds.sel(checkpoint=name, drop=True) for name in theirs.checkpoint.values}
-    return along("source", parts | ({} if mine is None else {"ours, last epoch": mine})).sel(comparison=theirs.comparison)
+    return concat("source", parts | ({} if mine is None else {"ours, last epoch": mine})).sel(comparison=theirs.comparison)

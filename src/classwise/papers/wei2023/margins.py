@@ -16,20 +16,20 @@ import xarray as xr
 from classwise.core.identity import exact_radius
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.sections import Arranged, Part, Section
-from classwise.papers.terms import Term, claims, least, of
-from classwise.papers.wei2023.classes import DIFFERENCE, mark_groups, mean_of, of_groups
-from classwise.papers.wei2023.sweeps import HALF, LARGE, PGD_AT, RADII, USUAL, by_margin, by_radius
+from classwise.papers.sections import Derived, Part, Section
+from classwise.papers.terms import Term, claims, least, value
+from classwise.papers.wei2023.classes import DIFFERENCE, group_points, mark_groups, mean_of
+from classwise.papers.wei2023.sweeps import HALF, LARGE, PGD_AT, RADII, USUAL, stack_margins, stack_radii
 from classwise.stats import aggregate, combine, intervals, metrics, pooling
 
 NAME = "wei2023/3-1-margins"
 
 
 def _by_margin(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
-    return by_margin(by_radius(plain, swept))
+    return stack_margins(stack_radii(plain, swept))
 
 
-def in_best_phase(plain: xr.Dataset, swept: xr.Dataset, *best: xr.Dataset | None) -> xr.Dataset:
+def select_best_phase(plain: xr.Dataset, swept: xr.Dataset, *best: xr.Dataset | None) -> xr.Dataset:
     """Return the networks of all radii as the claims take them: at the best epoch where that of all was evaluated."""
     evaluated = [some for some in best if some is not None]
     return _by_margin(*evaluated) if len(evaluated) == 2 else _by_margin(plain, swept)
@@ -45,7 +45,7 @@ def best_and_last(plain: xr.Dataset, swept: xr.Dataset, best: xr.Dataset, best_s
 
 def _long(multiples: variants.Variants) -> variants.Variants:
     """Return the variants at scale "paper", whose trainings are long enough for robust overfitting; none at others."""
-    return variants.by_scale(lambda scale, plain: (), paper=multiples)
+    return variants.choose(lambda scale, plain: (), paper=multiples)
 
 
 _BEST: dict[str, Any] = {**PGD_AT, "evaluations": (Evaluation(attack="pgd-20", checkpoint="best"),), "at": (USUAL,)}
@@ -53,16 +53,16 @@ _BEST: dict[str, Any] = {**PGD_AT, "evaluations": (Evaluation(attack="pgd-20", c
 SECTION = Section(
     title="Different margins",
     parts={
-        "best": Part(title="the best epochs", variants=_long(variants.unvaried), **_BEST),
+        "best": Part(title="the best epochs", variants=_long(variants.usual), **_BEST),
         "best swept": Part(title="the best epochs of other radii", run={"averages": ()}, variants=_long(RADII.variants), **_BEST),
         "swept": RADII,
         "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
     },
     arrange={
-        "radii": Arranged(by_radius, ("", "swept")),
-        "margins": Arranged(_by_margin, ("", "swept")),
-        "best phase": Arranged(in_best_phase, ("", "swept"), ("best", "best swept")),
-        "best and last": Arranged(best_and_last, ("", "swept", "best", "best swept")),
+        "radii": Derived(stack_radii, ("", "swept")),
+        "margins": Derived(_by_margin, ("", "swept")),
+        "best phase": Derived(select_best_phase, ("", "swept"), ("best", "best swept")),
+        "best and last": Derived(best_and_last, ("", "swept", "best", "best swept")),
     },
     **PGD_AT,
 )
@@ -76,7 +76,7 @@ def _rates(count: xr.DataArray) -> xr.DataArray:
 def changes(count: xr.DataArray, first: str = USUAL, second: str = LARGE) -> xr.DataArray:
     """Return how many points hard classes, easy ones and hard less easy ones, along group, change from one margin to another."""
     rates = _rates(count)
-    return of_groups(rates.sel(margin=second, drop=True) - rates.sel(margin=first, drop=True))
+    return group_points(rates.sel(margin=second, drop=True) - rates.sel(margin=first, drop=True))
 
 
 def change(sums: xr.Dataset, group: str) -> xr.DataArray:
@@ -84,7 +84,7 @@ def change(sums: xr.Dataset, group: str) -> xr.DataArray:
     return changes(sums["count"]).sel(group=group, drop=True)
 
 
-def lost_by_hard(sums: xr.Dataset) -> xr.DataArray:
+def extra_loss_of_hard(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the hard classes lose than the easy ones, from half the usual radius to one half larger."""
     return -changes(sums["count"], first=HALF).sel(group=DIFFERENCE, drop=True)
 
@@ -103,7 +103,7 @@ def steps_of_easy(sums: xr.Dataset) -> xr.DataArray:
 
 
 def _at(margin: str, **at: str) -> Term:
-    return of(metrics.overall, "pgd-at", "pgd-20", margin=margin, **at)
+    return value(metrics.overall, "pgd-at", "pgd-20", margin=margin, **at)
 
 
 _OF_ALL = {"grid": {"margin": (HALF, USUAL, LARGE)}}
@@ -117,7 +117,7 @@ CLAIMS = claims(
         "easy-classes-rise": {"measure": least(steps_of_easy), **_OF_ALL},
         "hard-classes-drop": partial(change, group="hard"),
         "hard-less-than-easy": partial(change, group=DIFFERENCE),
-        "strong-attacks-harm-hard": {"measure": lost_by_hard, "attacks": ("clean",), **_OF_ALL},
+        "strong-attacks-harm-hard": {"measure": extra_loss_of_hard, "attacks": ("clean",), **_OF_ALL},
         "every-class-rises-last": least(class_changes),
     },
     defences=("pgd-at",),

@@ -75,20 +75,20 @@ AT_BEST = Part(
 )
 
 
-def accepted(outcomes: xr.Dataset, defence: str, checkpoint: str) -> bool:
+def is_accepted(outcomes: xr.Dataset, defence: str, checkpoint: str) -> bool:
     """Return whether a checkpoint differs from the last (best) epoch, as it does unless FAWA accepts none, or that one alone."""
     base = checkpoint.replace("best-fawa", "best").replace("fawa", "last")
     if base == checkpoint or "checkpoint" not in outcomes.dims or base not in outcomes.checkpoint.values:
         return True
-    both = outcomes.answer.sel(defence=defence)
+    both = outcomes.prediction.sel(defence=defence)
     return bool((both.sel(checkpoint=checkpoint) != both.sel(checkpoint=base)).any())
 
 
-def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
+def name_methods(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
     """Return outcomes of the trainings above along defence, whose names are then those of METHODS.
 
     outcomes: with the dimension checkpoint if any average was evaluated. best: take the best epoch of each method, not the last.
-    Methods without results are left out, and those without an average (`accepted`), which the attribute refused names;
+    Methods without results are left out, and those without an average (`is_accepted`), which the attribute refused names;
     NotRecorded if none is left.
     """
     if "checkpoint" not in outcomes.dims:
@@ -100,7 +100,7 @@ def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
         if defence in outcomes.defence.values and kept in outcomes.checkpoint.values:
             row = outcomes.sel(defence=defence, checkpoint=kept, drop=True)
             if bool((row.truth >= 0).any()):
-                (rows if accepted(outcomes, defence, kept) else refused)[name] = row
+                (rows if is_accepted(outcomes, defence, kept) else refused)[name] = row
     if not rows:
         raise NotRecorded("no method of Tables 1 to 3 is recorded")
     joined = xr.concat(list(rows.values()), pd.Index(list(rows), name="defence"), coords="minimal", compat="override")
@@ -108,15 +108,15 @@ def by_method(outcomes: xr.Dataset, *, best: bool = False) -> xr.Dataset:
 
 
 # What a verdict needs of outcomes, and its value where there is no image.
-OF_IMAGES = {"truth": -1, "answer": -1, "flipped": False}
+OF_IMAGES = {"truth": -1, "prediction": -1, "misclassified": False}
 
 
-def by_row(*parts: xr.Dataset | None) -> xr.Dataset:
+def name_rows(*parts: xr.Dataset | None) -> xr.Dataset:
     """Return the rows of Tables 2 and 3 along defence, from the outcomes of the trainings of AT, TRADES, FAT, and of COMPONENTS.
 
     None of those that are not recorded.
     """
-    rows = [by_method(part[list(OF_IMAGES)].assign_coords(predicted=part.predicted)) for part in parts if part is not None]
+    rows = [name_methods(part[list(OF_IMAGES)].assign_coords(predicted=part.predicted)) for part in parts if part is not None]
     joined = xr.concat(rows, "defence", join="outer", fill_value=OF_IMAGES)
     refused = {name: why for row in rows for name, why in row.attrs["refused"].items()}
     return joined.assign_attrs(rows[0].attrs, refused=refused)

@@ -15,7 +15,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.sections import Arranged, Part
+from classwise.papers.sections import Derived, Part
 from classwise.papers.wei2023.methods import METHODS
 
 HARD = ("bird", "cat", "deer")
@@ -40,7 +40,7 @@ EQUAL, GATE = 1.0, (0.3, 0.95)
 
 def _part(title: str, evaluation: Evaluation, *checkpoints: str) -> Part:
     extra = tuple(replace(evaluation, checkpoint=name) for name in checkpoints)
-    only = variants.by_scale(variants.none, matched=variants.unvaried)
+    only = variants.choose(variants.none, matched=variants.usual)
     return Part(
         title=title, defences=_ARMS, evaluations=(evaluation,), extra_evaluations=dict.fromkeys(_ARMS, extra), variants=only
     )
@@ -66,7 +66,7 @@ def rates(every: xr.Dataset, hard: xr.Dataset) -> xr.Dataset:
     parts = []
     for outcomes in (every, hard):
         known = (outcomes.truth >= 0).squeeze("attack", drop=True)
-        right = ((outcomes.answer == outcomes.truth).squeeze("attack", drop=True) & known).sum("image")
+        right = ((outcomes.prediction == outcomes.truth).squeeze("attack", drop=True) & known).sum("image")
         share = 100 * (right / known.sum("image").where(known.any("image"))).reindex(checkpoint=["last", *_AVERAGES])
         rows = [share.sel(defence=defence, checkpoint=name, drop=True) for defence, name in COMPARED.values()]
         parts.append(xr.concat(rows, pd.Index(list(COMPARED), name="defence")))
@@ -74,10 +74,10 @@ def rates(every: xr.Dataset, hard: xr.Dataset) -> xr.Dataset:
     return rate.to_dataset(name="rate").assign_attrs(every.attrs)
 
 
-ARRANGE = {"preregistered": Arranged(rates, IMAGES)}
+ARRANGE = {"preregistered": Derived(rates, IMAGES)}
 
 
-def compared(rate: xr.DataArray, pairs: tuple[tuple[str, str], ...] = PRIMARIES) -> pd.DataFrame:
+def comparisons(rate: xr.DataArray, pairs: tuple[tuple[str, str], ...] = PRIMARIES) -> pd.DataFrame:
     """Return the differences of pairs of methods, a row for each pair and set of images, tested with the training as the unit.
 
     rate: along defence, images and seed; a seed that is NaN does not count. difference, low, high: in points, with a 95 %
@@ -120,21 +120,21 @@ def looks(rate: xr.DataArray) -> list[pd.DataFrame]:
     tables: list[pd.DataFrame] = []
     for number, level in LOOKS.items():
         if len(seeds) >= number and (not tables or (tables[-1].result == "open").any()):
-            table = compared(rate.sel(seed=seeds[:number]))
+            table = comparisons(rate.sel(seed=seeds[:number]))
             result = decisions(table, level)
             before = tables[-1].result if tables else pd.Series("open", table.index)
             tables.append(table.assign(result=result.where(before == "open", before)))
     return tables
 
 
-def accepted(history: xr.Dataset) -> xr.DataArray:
+def accepted_share(history: xr.Dataset) -> xr.DataArray:
     """Return the share of epochs 101 to 200 that FAWA let enter, along defence and seed."""
     share: xr.DataArray = history.taken.sel(average="fawa", drop=True).sel(epoch=slice(101, 200)).mean("epoch")
     return share
 
 
-def gated(rate: xr.DataArray, shares: xr.DataArray) -> xr.DataArray:
-    """Return rates without the trainings whose gate `accepted` a share outside of GATE."""
+def apply_gate(rate: xr.DataArray, shares: xr.DataArray) -> xr.DataArray:
+    """Return rates without the trainings whose gate `accepted_share` a share outside of GATE."""
     kept = [
         ((share >= GATE[0]) & (share <= GATE[1])) for share in (shares.sel(defence=of, drop=True) for of, _ in COMPARED.values())
     ]
@@ -151,11 +151,11 @@ def report(data: Mapping[str, xr.Dataset], history: xr.Dataset | None = None) ->
     if rate is None or not tables or history is None:
         number = 0 if rate is None else int(rate.notnull().all(["defence", "images"]).sum())
         return f"<p>{number} of {min(LOOKS)} trainings of each arm are recorded; nothing is compared before all are.</p>"
-    shares = accepted(history)
+    shares = accepted_share(history)
     parts = {f"Look {number}": table for number, table in enumerate(tables, 1)}
-    second = looks(gated(rate, shares))
+    second = looks(apply_gate(rate, shares))
     parts |= {"Without trainings whose gate accepted too few or too many epochs": second[-1]} if second else {}
-    parts["Secondary comparisons, by intervals"] = compared(rate, SECONDARIES).drop(columns=["p", "equivalent"])
+    parts["Secondary comparisons, by intervals"] = comparisons(rate, SECONDARIES).drop(columns=["p", "equivalent"])
     low, high = (f"{100 * float(end):.0f}" for end in (shares.min(), shares.max()))
     gate = f"<p>FAWA accepted {low} to {high} % of epochs 101 to 200.</p>"
     return gate + "".join(f"<p>{title}:</p>{table.round(3).to_html(index=False, border=0)}" for title, table in parts.items())

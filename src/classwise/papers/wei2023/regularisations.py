@@ -9,10 +9,10 @@ from functools import partial
 
 import xarray as xr
 
-from classwise.papers.sections import Arranged, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims
-from classwise.papers.wei2023.classes import DIFFERENCE, mark_groups, of_groups
-from classwise.papers.wei2023.sweeps import BETAS, LOWEST_BETA, TRADES, USUAL_BETA, by_beta
+from classwise.papers.wei2023.classes import DIFFERENCE, group_points, mark_groups
+from classwise.papers.wei2023.sweeps import BETAS, LOWEST_BETA, TRADES, USUAL_BETA, stack_betas
 from classwise.stats import metrics
 
 NAME = "wei2023/3-2-regularisations"
@@ -24,28 +24,28 @@ SECTION = Section(
         "swept": BETAS,
         "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
     },
-    arrange={"betas": Arranged(lambda *both: mark_groups(by_beta(*both)), ("", "swept"))},
+    arrange={"betas": Derived(lambda *both: mark_groups(stack_betas(*both)), ("", "swept"))},
     **TRADES,
 )
 
 
-def gained(count: xr.DataArray) -> xr.DataArray:
+def gain_of_groups(count: xr.DataArray) -> xr.DataArray:
     """Return how many points hard classes, easy ones and hard less easy ones gain from the lowest beta to the usual one.
 
     Along `attack` and `group`.
     """
     rates = metrics.accuracy(count.isel(defence=0, drop=True))
-    return of_groups(rates.sel(beta=USUAL_BETA, drop=True) - rates.sel(beta=LOWEST_BETA, drop=True))
+    return group_points(rates.sel(beta=USUAL_BETA, drop=True) - rates.sel(beta=LOWEST_BETA, drop=True))
 
 
 def robust_gain(sums: xr.Dataset, group: str) -> xr.DataArray:
     """Return how many points of robust accuracy a group of classes gains, from the lowest beta to the usual one."""
-    return gained(sums["count"]).sel(group=group, drop=True).isel(attack=-1, drop=True)
+    return gain_of_groups(sums["count"]).sel(group=group, drop=True).isel(attack=-1, drop=True)
 
 
 def clean_loss(sums: xr.Dataset, group: str) -> xr.DataArray:
     """Return how many points of clean accuracy a group of classes loses, from the lowest beta to the usual one."""
-    return -gained(sums["count"]).sel(group=group, drop=True).isel(attack=0, drop=True)
+    return -gain_of_groups(sums["count"]).sel(group=group, drop=True).isel(attack=0, drop=True)
 
 
 def price(sums: xr.Dataset, group: str) -> xr.DataArray:

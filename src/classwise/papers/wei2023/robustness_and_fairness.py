@@ -12,12 +12,12 @@ import numpy as np
 import xarray as xr
 from scipy import special
 
-from classwise.papers.sections import Arranged, Section
-from classwise.papers.terms import claims, least, of
+from classwise.papers.sections import Derived, Section
+from classwise.papers.terms import claims, least, value
 from classwise.papers.wei2023 import gains, methods, preregistration
 from classwise.papers.wei2023.tables import TABLES, spread_change
 from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 from classwise.stats.metrics import Metric, overall, worst, worst_k
 
 NAME = "wei2023/5-2-robustness-and-fairness"
@@ -28,8 +28,8 @@ SECTION = Section(
         "parts": {"best": methods.AT_BEST, **preregistration.PARTS},
         "arrange": {
             **preregistration.ARRANGE,
-            "last": Arranged(methods.by_method, ("",)),
-            "best": Arranged(partial(methods.by_method, best=True), ("best",)),
+            "last": Derived(methods.name_methods, ("",)),
+            "best": Derived(partial(methods.name_methods, best=True), ("best",)),
         },
     }
 )
@@ -67,8 +67,8 @@ def losses_of_classes(sums: xr.Dataset) -> xr.DataArray:
 
 def _between(measure: Metric, better: str, worse: str, checkpoint: str = "last") -> dict[str, Any]:
     """Return the fields of a claim on the gain of one method over another."""
-    reported = partial(gains.printed, measure.__name__, [(better, worse)], checkpoint)
-    return {"measure": of(measure, better, ATTACK) - of(measure, worse, ATTACK), "reported": reported}
+    reported = partial(gains.printed_gain, measure.__name__, [(better, worse)], checkpoint)
+    return {"measure": value(measure, better, ATTACK) - value(measure, worse, ATTACK), "reported": reported}
 
 
 def _at_both(name: str, fields: Callable[..., dict[str, Any]], **shared: Any) -> dict[str, dict[str, Any]]:
@@ -78,13 +78,13 @@ def _at_both(name: str, fields: Callable[..., dict[str, Any]], **shared: Any) ->
 
 _CFA, _EMA = "AT + CFA", "AT + EMA"
 _TINY = {"reported_on": "tiny-imagenet"}
-_over_ema = partial(gains.by_component, component="CFA", over="EMA")
+_over_ema = partial(gains.component_fields, component="CFA", over="EMA")
 
 CLAIMS = claims(
     NAME,
     {
-        **_at_both("cfa-overall", partial(gains.by_component, overall, "CFA")),
-        **_at_both("cfa-worst", partial(gains.by_component, worst, "CFA")),
+        **_at_both("cfa-overall", partial(gains.component_fields, overall, "CFA")),
+        **_at_both("cfa-worst", partial(gains.component_fields, worst, "CFA")),
         **_at_both("cfa-over-ema-overall", partial(_over_ema, overall)),
         **_at_both("cfa-over-ema-worst", partial(_over_ema, worst)),
         **_at_both("fat-below-trades", partial(_between, worst, "FAT", "TRADES")),
@@ -93,7 +93,7 @@ CLAIMS = claims(
         **_at_both("cfa-above-frl-overall", partial(_between, overall, "TRADES + CFA", "FRL + EMA")),
         "cfa-above-frl-worst-best": _between(worst, "TRADES + CFA", "FRL + EMA", "best"),
         "frl-above-cfa-worst": _between(worst, "FRL + EMA", "TRADES + CFA"),
-        "smaller-spread": {"measure": of(spread, _CFA, ATTACK) - of(spread, _EMA, ATTACK), "reported": spread_change},
+        "smaller-spread": {"measure": value(spread, _CFA, ATTACK) - value(spread, _EMA, ATTACK), "reported": spread_change},
         "four-classes-gain": least(partial(gains_of_classes, classes=FOUR)),
         "two-classes-drop-slightly": partial(farthest_class_gain, classes=("horse", "ship"), middle=-1.0),
         "no-class-harmed": least(losses_of_classes, largest=True),
@@ -122,9 +122,9 @@ def accuracies(outcomes: xr.Dataset, number: int = 1) -> xr.DataArray:
 
     def of_measure(name: str) -> xr.DataArray:
         spreads = theirs.get(f"{name}_spread", 0 * theirs[name])
-        printed = gains.within(theirs[name], _REACH / np.sqrt(gains.SEEDS) * spreads)
+        printed = gains.bounds(theirs[name], _REACH / np.sqrt(gains.SEEDS) * spreads)
         parts = {f"theirs, {one} epoch": printed.sel(checkpoint=one, drop=True) for one in ("best", "last")}
         mine = bootstrap.bootstrap(ours, metrics.METRICS[name]).reindex(defence=theirs.defence.values)
-        return along("source", parts | {"ours, last epoch": mine})
+        return concat("source", parts | {"ours, last epoch": mine})
 
-    return along("measure", {gains.TITLES[name]: name for name in gains.measures_of(number)}, of_measure)
+    return concat("measure", {gains.TITLES[name]: name for name in gains.measures_of(number)}, of_measure)

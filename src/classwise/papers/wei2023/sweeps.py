@@ -18,7 +18,7 @@ PGD_AT: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD,
 RADII = Part(
     title="other radii",
     run={"averages": ()},
-    variants=variants.by_scale(
+    variants=variants.choose(
         variants.margins("1/4", HALF, LARGE),
         laptop=variants.margins(HALF, LARGE),
         paper=variants.margins("1/4", HALF, "3/4", "5/4", LARGE, "7/4", "2"),
@@ -31,12 +31,12 @@ TRADES: dict[str, Any] = {"defences": ("trades",), "evaluations": CLEAN_AND_PGD,
 BETAS = Part(
     title="other betas",
     run=variants.ONCE,
-    variants=variants.by_scale(variants.betas(1, 3), laptop=variants.betas(1), paper=variants.betas(1, 2, 3, 4, 5, 7, 8)),
+    variants=variants.choose(variants.betas(1, 3), laptop=variants.betas(1), paper=variants.betas(1, 2, 3, 4, 5, 7, 8)),
     **TRADES,
 )
 
 
-def by_radius(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+def stack_radii(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return outcomes along `eps`, the radius of the training, in rising order, and `eval_eps`, that of the evaluation.
 
     plain: of the networks trained at the radius of the scale, which the attribute `eps` says. swept: at other radii. Seeds that
@@ -57,14 +57,14 @@ def _trained(swept: xr.Dataset) -> xr.Dataset:
     return swept.isel(attack_steps=int(present.argmax("attack_steps")), drop=True)
 
 
-def by_margin(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return what the claims need of `by_radius`: judged at the first radius, along `margin`, with the two groups of classes."""
+def stack_margins(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return what the claims need of `stack_radii`: judged at the first radius, along `margin`, with both groups of classes."""
     usual = exact_radius(outcomes.attrs["eps"])
     multiples = [str(exact_radius(str(eps)) / usual) for eps in outcomes.eps.values]
     return mark_groups(outcomes.isel(eval_eps=0, drop=True).assign_coords(eps=multiples).rename(eps="margin"))
 
 
-def by_beta(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+def stack_betas(plain: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return outcomes along `beta`, in rising order, of the seeds that all of them have; plain: with the usual beta."""
     # A single one is the lowest.
     several = swept if "beta" in swept.dims else swept.expand_dims(beta=[float(LOWEST_BETA)])

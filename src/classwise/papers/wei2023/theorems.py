@@ -15,7 +15,7 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.scales import CLOSED_FORM, MODEL
 from classwise.papers.terms import claims
 from classwise.papers.wei2023.theory import Model, accuracy, best_weight
-from classwise.stats.combine import along
+from classwise.stats.combine import concat
 
 NAME = "wei2023/2-theory"
 # How many settings are drawn for the verdicts.
@@ -89,7 +89,7 @@ def weight_gained(drawn: xr.Dataset) -> xr.DataArray:
     return 100 * (_best(drawn, p, drawn.larger) / _best(drawn, p, drawn.eps) - 1)
 
 
-def between_peaks(drawn: xr.Dataset) -> xr.DataArray:
+def peak_difference(drawn: xr.Dataset) -> xr.DataArray:
     """Return by how many percent the best weight for clean images of the easy class exceeds that of the hard class."""
     return 100 * (_best(drawn, drawn.p_easy) / _best(drawn, drawn.p_hard) - 1)
 
@@ -117,14 +117,14 @@ CLAIMS = claims(
     {
         "easy-ahead": easy_ahead,
         "larger-radius-larger-weight": weight_gained,
-        "hard-peaks-first": between_peaks,
+        "hard-peaks-first": peak_difference,
         "hard-loses-more": hard_loses_more,
         "hard-gains-less": hard_gains_less,
     },
 )
 
 
-def judged(claim: Claim, drawn: xr.Dataset) -> Verdict:
+def judge(claim: Claim, drawn: xr.Dataset) -> Verdict:
     """Return the verdict on a theorem: it fails with a single setting whose margin is not above 0."""
     margin = claim.measure(drawn)
     least, greatest = float(margin.min()), float(margin.max())
@@ -134,7 +134,7 @@ def judged(claim: Claim, drawn: xr.Dataset) -> Verdict:
 
 def verdicts() -> list[Verdict]:
     """Return the verdicts on all theorems, from the same settings on every call."""
-    return [judged(claim, settings()) for claim in CLAIMS]
+    return [judge(claim, settings()) for claim in CLAIMS]
 
 
 def radii(model: Model) -> xr.DataArray:
@@ -151,8 +151,8 @@ def gaps(model: Model, eps: xr.DataArray) -> xr.DataArray:
     """
     parts = {}
     for fitted in (False, True):
-        weight, b = eps.copy(data=model.trained(eps.values, intercept=fitted)), fitted * model.intercept
+        weight, b = eps.copy(data=model.trained_weight(eps.values, intercept=fitted)), fitted * model.intercept
         rates = {name: model.accuracy(weight, radius, b) for name, radius in (("clean", 0.0), ("attacked", 2 * model.eta))}
-        parts["with intercept" if fitted else "without intercept"] = along("images_are", rates)
-    both = along("classifier", parts)
+        parts["with intercept" if fitted else "without intercept"] = concat("images_are", rates)
+    both = concat("classifier", parts)
     return both.sel(label="easy", drop=True) - both.sel(label="hard", drop=True)

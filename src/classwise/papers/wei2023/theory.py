@@ -81,7 +81,7 @@ class Model:
         result: xr.DataArray = 100 * accuracy(w, self.p, self.eta - eps, self.variance, self.d, b * SIGN)
         return result.rename("accuracy")
 
-    def trained(self, eps: Any, *, intercept: bool = False) -> Any:
+    def trained_weight(self, eps: Any, *, intercept: bool = False) -> Any:
         """Return the weight that training against radius eps leads to: the highest mean accuracy; infinite from eps = eta on."""
         odds = float(logit(self.p).mean()) if intercept else self.log_odds
         return best_weight(odds, self.eta - eps, self.variance)
@@ -90,7 +90,7 @@ class Model:
         """Return the weight at which each class (label) has its highest accuracy under an attack of radius eps."""
         return SIGN.copy(data=best_weight(logit(self.p.values), self.eta - eps, self.variance))
 
-    def preferred(self, eps: Any) -> xr.DataArray:
+    def preferred_radius(self, eps: Any) -> xr.DataArray:
         """Return the training radius whose weight is best for each class (label) under an attack of radius eps.
 
         Below 0 where training without an attack already puts too much weight on x1 for the class.

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from classwise.charts.descriptions import described, panel_title
+from classwise.charts.descriptions import describe, panel_title
 from classwise.charts.primitives import Choice, explorer
 from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, tooltip
 from classwise.papers.wei2023 import theory
@@ -182,8 +182,8 @@ def model_explorer(model: Model, number: int = 100, seed: int = 0, live: bool | 
     words = text.encode(x=alt.value(0), y=alt.value(8), text="line:N").properties(width=_SIZE["width"], height=52)
     words = words.properties(view=alt.ViewBackground(stroke=None))
     charts = words & ((_curves() | _scatter(drawn)) & (_weights() | _gaps()))
-    weight = float(model.trained(model.eta / 2))
+    weight = float(model.trained_weight(model.eta / 2))
     gaps = [-float(model.accuracy(weight, radius).diff("label").item()) for radius in (0.0, 2 * model.eta)]
     finding = f"At first: a gap of {gaps[0]:.1f} points clean and {gaps[1]:.1f} attacked after training against half of eta."
-    chart = described(charts.add_params(*signals()), "The model with sliders", finding)
+    chart = describe(charts.add_params(*signals()), "The model with sliders", finding)
     return explorer(chart, controls(model), live=live)

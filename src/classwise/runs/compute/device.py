@@ -29,7 +29,7 @@ def device() -> torch.device:
     return chosen
 
 
-def where() -> tuple[str, int]:
+def name_and_threads() -> tuple[str, int]:
     """Return the name of the device and the number of CPU threads, the attributes `device` and `threads` of results."""
     here = device()
     return (torch.cuda.get_device_name(here) if here.type == "cuda" else _processor()), torch.get_num_threads()
@@ -54,7 +54,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def emulated(precisions: Collection[str]) -> str:
+def bfloat16_warning(precisions: Collection[str]) -> str:
     """Return in a sentence how slowly this processor emulates bfloat16; "" where that is none of the precisions, or on a GPU."""
     if "bfloat16" not in precisions or device().type == "cuda":
         return ""
@@ -77,7 +77,7 @@ def _seconds_of_convolution(precision: torch.dtype) -> float:
     return min(seconds[1:])
 
 
-def warm() -> None:
+def warm_up() -> None:
     """Take one step of a tiny network: the first step of a process loads libraries, which no timing should include."""
     layer = torch.nn.Linear(1, 1).to(device())
     layer(torch.zeros(1, 1, device=device())).sum().backward()

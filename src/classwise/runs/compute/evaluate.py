@@ -26,7 +26,7 @@ from classwise.images import Images, transform
 from classwise.models.modes import eval_mode, penultimate
 from classwise.runs import store
 from classwise.runs.compute import to_xarray
-from classwise.runs.compute.device import one_thread, where
+from classwise.runs.compute.device import name_and_threads, one_thread
 from classwise.runs.compute.networks import network_of, weights_digest
 from classwise.runs.compute.resume import Resumable
 from classwise.runs.compute.train import Report, no_report, train
@@ -46,7 +46,7 @@ def evaluate_run(subject: Subject, evaluation: Evaluation, report: Report = no_r
 def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = False) -> Generator[tuple[int, int], None, None]:
     """Evaluate batch by batch and yield the number of images done and in all; after an interruption the next call resumes."""
     key = Key(subject, OUTCOMES, evaluation)
-    evaluation = evaluation.resolved_for(subject)
+    evaluation = evaluation.resolve_for(subject)
     if key.read(repair=repair) is not None:
         return
     if (twin := _twin(subject, evaluation, repair=repair)) is not None:
@@ -58,7 +58,7 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
         if key.read(repair=repair) is not None:
             return
         digest = folder_digest(subject.dataset)  # before the images are read: they may change meanwhile
-        images, attack, ball = problem(subject, evaluation)
+        images, attack, ball = attack_inputs(subject, evaluation)
         model, source = _networks(subject, evaluation)
         stamp = weights_digest(f"{classwise.__version__} {store.commit()}", model, source) + digest
         kept = Resumable(key, key.file.with_suffix(PART), time.monotonic())
@@ -87,7 +87,7 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
             raise
         outcomes = Outcomes.joined(parts)
         checks = json.dumps(sanity.sanity_checks(model, images, attack, outcomes, source))
-        attrs = store.provenance(subject, *where(), evaluation, images=digest) | {"checks": checks}
+        attrs = store.provenance(subject, *name_and_threads(), evaluation, images=digest) | {"checks": checks}
         results.save(to_xarray.outcomes_dataset(outcomes, images.classes, attrs, [*attack.members()]), OUTCOMES, key.file)
         kept.path.unlink(missing_ok=True)
         # The lock is no longer needed: the outcomes exist. Where open files cannot be removed, it stays.
@@ -103,7 +103,7 @@ def _twin(subject: Subject, evaluation: Evaluation, *, repair: bool) -> xr.Datas
     if not isinstance(subject, Spec) or (weights := store.weights(subject, evaluation.checkpoint)) is None:
         return None
     others = {name: store.weights(subject, name) for name in checkpoints(subject) if name != evaluation.checkpoint}
-    content = store.verified(weights) if others else b""
+    content = store.read_verified(weights) if others else b""
     for name, path in others.items():
         if path is not None and path.read_bytes() == content:
             stored = Key(subject, OUTCOMES, replace(evaluation, checkpoint=name)).read(repair=repair)
@@ -119,12 +119,12 @@ def _networks(subject: Subject, evaluation: Evaluation) -> tuple[nn.Module, nn.M
     return network_of(subject, evaluation), other
 
 
-def problem(subject: Subject, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:
+def attack_inputs(subject: Subject, evaluation: Evaluation) -> tuple[Images, attacks.Attack, Ball]:
     """Return the images, the attack and the ball of an evaluation."""
-    evaluation = evaluation.resolved_for(subject)
+    evaluation = evaluation.resolve_for(subject)
     images = images_of(subject, evaluation.split)
     if evaluation.classes:
-        images = images.of_classes(*evaluation.classes)
+        images = images.select_classes(*evaluation.classes)
     if evaluation.per_class is not None:
         images = images.per_class(evaluation.per_class, evaluation.seed)
     images = transform(evaluation.transform)(images, evaluation.seed)
@@ -134,17 +134,17 @@ def problem(subject: Subject, evaluation: Evaluation) -> tuple[Images, attacks.A
     return images, attacks.build(evaluation.attack, evaluation.options), ball
 
 
-def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
+def attack_function(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
     """Return the function of `runs.attacker` for a network whose weights are here."""
     check_evaluation(evaluation, subject)
     model, source = _networks(subject, evaluation)
 
     def attack(label: str | None = None, count: int | None = None, eps: str | float | None = None) -> xr.Dataset:
-        resolved = evaluation.resolved_for(subject)
+        resolved = evaluation.resolve_for(subject)
         if eps is not None:
             resolved = replace(resolved, eps=str(eps))
-        images, method, ball = problem(subject, resolved)
-        images = images if label is None else images.of_classes(label)
+        images, method, ball = attack_inputs(subject, resolved)
+        images = images if label is None else images.select_classes(label)
         images, attacked = images.take(torch.arange(len(images))[:count]), list[Tensor]()
         with one_thread(), torch.no_grad():
             settings = EvaluationSettings(resolved.seed, resolved.batch, source_model=source, on_images=attacked.append)
@@ -158,7 +158,7 @@ def attacker(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Datas
 
 def class_features(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
     """Return sums of the penultimate features of each class, on the attacked images of an evaluation ("features 2")."""
-    images, attack, ball = problem(subject, evaluation)
+    images, attack, ball = attack_inputs(subject, evaluation)
     (model, source), attacked = _networks(subject, evaluation), list[Tensor]()
     settings = EvaluationSettings(evaluation.seed, evaluation.batch, evaluation.precision, source, on_images=attacked.append)
     with torch.no_grad():
@@ -189,7 +189,7 @@ def trace_attack(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
     Only for PGD, of any loss, with one start and no early stopping; another attack is a UserError.
     """
     check_evaluation(evaluation, subject)
-    images, attack, ball = problem(subject, evaluation)
+    images, attack, ball = attack_inputs(subject, evaluation)
     if not isinstance(attack, PGD) or attack.success != "last" or attack.restarts != 1:
         raise UserError(f"{evaluation.attack!r} has no steps that all images share; trace pgd-20 or temperature-pgd-20")
     model = _Recording(network_of(subject, evaluation))

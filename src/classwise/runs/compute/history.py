@@ -22,7 +22,7 @@ from classwise.runs.compute import to_xarray, validate
 _SETTINGS, _SCALARS = ("radius", "beta", "weight", "robust"), ("loss", "seconds")
 
 
-class Recorder:
+class EpochMeasurements:
     """The history of one training, recorded epoch by epoch.
 
     Training images are counted as the objective saw them, at no extra cost. Valid and test are measured, clean and under the
@@ -81,7 +81,7 @@ class Recorder:
                 # The search may use the precision of the training; predictions are in float32.
                 settings = evaluate.EvaluationSettings(seed=epoch, precision=self.spec.precision)
                 result = evaluate.evaluate(network, data[split], attacks.build(attack), ball, settings)
-                count = evaluate.confusion_counts(result.truth, result.answer, len(self.classes))
+                count = evaluate.confusion_counts(result.truth, result.prediction, len(self.classes))
                 self.values["count"][place] = count.cpu().int()
                 self.values["uncertainty"][place] = _class_entropy(result, len(self.classes))
 
@@ -104,7 +104,7 @@ class Recorder:
         }
         if self.spec.averages:
             coords["average"] = list(self.spec.averages)
-        return to_xarray.labelled("history 1", self.values, coords, attrs)
+        return to_xarray.label_dimensions("history 1", self.values, coords, attrs)
 
 
 def _class_entropy(result: evaluate.Outcomes, classes: int) -> Tensor:

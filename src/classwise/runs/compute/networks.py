@@ -14,7 +14,7 @@ from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.images import Images
 from classwise.runs import store
-from classwise.runs.compute import foreign_network
+from classwise.runs.compute import audited_network
 from classwise.runs.compute.device import device
 from classwise.runs.compute.validate import head, images_of
 
@@ -30,7 +30,7 @@ def network_of(subject: Subject, evaluation: Evaluation | None = None) -> nn.Mod
 
 @network_of.register
 def _(subject: Audit, evaluation: Evaluation | None = None) -> nn.Module:
-    return foreign_network.network(subject)
+    return audited_network.network(subject)
 
 
 @network_of.register
@@ -54,7 +54,7 @@ def network(spec: Spec, data: Images) -> models.Classifier:
 
 def load(model: nn.Module, path: Path, error: Exception) -> None:
     """Load weights from a file into a network; raise the error if they are those of another one."""
-    content = store.verified(path)
+    content = store.read_verified(path)
     try:
         model.load_state_dict(safetensors.torch.load(content))
     except Exception as cause:  # safetensors raises its own kinds, torch a RuntimeError with all keys

@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from classwise.attacks import Passes, rebuilding
+from classwise.attacks import Passes, feature_inversion
 from classwise.attacks.balls import BALLS
 from classwise.core import results
 from classwise.core.identity import radius_value
@@ -33,7 +33,9 @@ def cost(spec: Spec) -> Passes:
     if spec.rebuilt == "none":
         return Passes()
     # Its distances are measured, too.
-    return (rebuilding.INVERSION.cost if spec.rebuilt == "features" else rebuilding.TOWARDS.cost(1)) + Passes(forward=4, calls=4)
+    return (feature_inversion.INVERSION.cost if spec.rebuilt == "features" else feature_inversion.TOWARDS.cost(1)) + Passes(
+        forward=4, calls=4
+    )
 
 
 def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str, str]) -> Images:
@@ -49,7 +51,7 @@ def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str
     places, labels = _problem(spec, images)
     starts = replace(images.take(places), labels=labels)
     # All that the images are made of: the run, the original images, the settings and the weights.
-    made_of = f"{spec.json()} {attrs.get('images', '')} {(rebuilding.INVERSION, rebuilding.TOWARDS, BATCH)}"
+    made_of = f"{spec.json()} {attrs.get('images', '')} {(feature_inversion.INVERSION, feature_inversion.TOWARDS, BATCH)}"
     key, stamp, parts = Key(spec, store.REBUILT), networks.weights_digest(made_of, model), list[Tensor]()
     kept, described = Resumable(key, folder / PART, time.monotonic()), folder / key.name
     # What cannot be read can be made again.
@@ -80,7 +82,7 @@ def _problem(spec: Spec, images: Images) -> tuple[Tensor, Tensor]:
     """Return for each image the position of the one that it starts from, and its label: int64 (n,)."""
     generator, count = torch.Generator().manual_seed(spec.training_seed), len(images.classes)
     if spec.rebuilt == "features":
-        return rebuilding.other_images(len(images), generator).to(images.labels.device), images.labels
+        return feature_inversion.other_images(len(images), generator).to(images.labels.device), images.labels
     itself = torch.arange(len(images), device=images.labels.device)
     if spec.rebuilt == "next":
         return itself, (images.labels + 1) % count
@@ -91,9 +93,9 @@ def _made(spec: Spec, models: tuple[nn.Module, nn.Module], images: Images, start
     """Return a batch of rebuilt images as uint8; starts: with the labels of these."""
     (model, scaled), (x, _), (start, labels) = models, images.batch(slice(None)), starts.batch(slice(None))
     if spec.rebuilt == "features":
-        made = rebuilding.inverted(model, x, start)
+        made = feature_inversion.invert_features(model, x, start)
     else:
-        made = rebuilding.approached(scaled, x, labels, BALLS[spec.norm](radius_value(spec.eps)))
+        made = feature_inversion.perturb_towards(scaled, x, labels, BALLS[spec.norm](radius_value(spec.eps)))
     return (255 * made).round().to(torch.uint8)
 
 
@@ -107,7 +109,7 @@ def _described(spec: Spec, model: nn.Module, forms: tuple[Images, Images, Images
     values = {
         "truth": forms[2].labels,
         "original": forms[1].labels,
-        "answer": logits.argmax(1),
+        "prediction": logits.argmax(1),
         "to_target": (rebuilt - target).norm(dim=1),
         "to_start": (rebuilt - start).norm(dim=1),
         "apart": (start - target).norm(dim=1),
@@ -115,7 +117,7 @@ def _described(spec: Spec, model: nn.Module, forms: tuple[Images, Images, Images
     }
     index = forms[0].index.cpu().numpy()
     coords = {"image": index, "shown": index[few.cpu().numpy()], "form": list(_FORMS), "predicted": list(forms[0].classes)}
-    return to_xarray.labelled(store.REBUILT, values, coords)
+    return to_xarray.label_dimensions(store.REBUILT, values, coords)
 
 
 def _seen(model: nn.Module, images: Images) -> tuple[Tensor, Tensor]:

@@ -33,7 +33,7 @@ def seconds_of_step(step: Callable[[], object], threads: int) -> float:
 
 
 @contextmanager
-def measured(step: Callable[[], object]) -> Iterator[int]:
+def fastest_threads(step: Callable[[], object]) -> Iterator[int]:
     """Compute on as many threads as cores are idle until the block ends, or on one where that is about as fast for `step`.
 
     More threads than this process has had are never taken, and its random numbers stay.

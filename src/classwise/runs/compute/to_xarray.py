@@ -13,7 +13,7 @@ from classwise.core.results import MEMBERS, OPTIONAL, SCHEMAS
 from classwise.stats.features import block_count, blocks_of
 
 
-def labelled(
+def label_dimensions(
     schema: str, values: Mapping[str, Tensor], coords: Mapping[str, Any], attrs: Mapping[str, str] | None = None
 ) -> xr.Dataset:
     """Return tensors as a Dataset with the dimensions and types that a schema of `core.results` gives their names."""
@@ -32,7 +32,7 @@ def outcomes_dataset(
     if outcomes.member is not None:
         values["member"] = torch.tensor([*(MEMBERS.index(name) for name in members), -1])[outcomes.member.cpu()]
     coords = {"image": outcomes.index.cpu().numpy(), "predicted": list(classes)}
-    return labelled("outcomes 1", values, coords, {"schema": "outcomes 1", **attrs})
+    return label_dimensions("outcomes 1", values, coords, {"schema": "outcomes 1", **attrs})
 
 
 # Networks with at most so many features have a place for each image.
@@ -50,15 +50,15 @@ def features_dataset(values: Tensor, outcomes: Outcomes, classes: tuple[str, ...
     data = {name: value.view(count, len(classes), *value.shape[1:]) for name, value in added.items()}
     coords: dict[str, Any] = {"block": range(count), "label": list(classes), "feature": range(values.shape[1])}
     if values.shape[1] <= _SHOWN:
-        data |= {"place": features, "truth": truth, "answer": outcomes.answer}
+        data |= {"place": features, "truth": truth, "prediction": outcomes.prediction}
         coords["image"] = index
-    return labelled("features 2", data, coords, attrs)
+    return label_dimensions("features 2", data, coords, attrs)
 
 
 def trace_dataset(logits: Sequence[Tensor], truth: Tensor, index: Tensor, classes: tuple[str, ...]) -> xr.Dataset:
     """Return the logits (images, classes) after each step of an attack, the first at its start."""
     coords = {"image": index.cpu().numpy(), "step": np.arange(len(logits)), "predicted": list(classes)}
-    return labelled("course 1", {"truth": truth, "logits": torch.stack([step.cpu() for step in logits], 1)}, coords)
+    return label_dimensions("course 1", {"truth": truth, "logits": torch.stack([step.cpu() for step in logits], 1)}, coords)
 
 
 def examples_dataset(
@@ -66,6 +66,6 @@ def examples_dataset(
 ) -> xr.Dataset:
     """Return images (n, channels, height, width) and their attacked forms; `predictions` are the logits of both."""
     pixels, logits = (torch.stack([before.cpu(), after.cpu()], 1) for before, after in ((clean, attacked), predictions))
-    values = {"pixels": pixels, "truth": outcomes.truth, "answer": logits.argmax(2), "logits": logits}
+    values = {"pixels": pixels, "truth": outcomes.truth, "prediction": logits.argmax(2), "logits": logits}
     coords = {"image": outcomes.index.cpu().numpy(), "form": ["clean", "attacked"], "predicted": list(classes)}
-    return labelled("examples 1", values, coords)
+    return label_dimensions("examples 1", values, coords)

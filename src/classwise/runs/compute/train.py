@@ -17,7 +17,7 @@ from classwise.images import Images
 from classwise.models import inference
 from classwise.runs import store
 from classwise.runs.compute import device, rebuild
-from classwise.runs.compute.history import Recorder
+from classwise.runs.compute.history import EpochMeasurements
 from classwise.runs.compute.networks import load, network
 from classwise.runs.compute.resume import Resumable
 from classwise.runs.compute.validate import checkpoints, split_images, validation_attack
@@ -72,7 +72,7 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
         if spec.rebuilt != "none":
             if not (folder / store.CHECKPOINT).exists():
                 report("rebuild", 0, spec.epochs)
-            attrs = store.provenance(spec, *device.where(), images=digest)
+            attrs = store.provenance(spec, *device.name_and_threads(), images=digest)
             data["train"] = rebuild.training_images(spec, data["train"], folder, attrs)
         state, recorder = _train(spec, data, digest, report, repair=repair)
         for name in checkpoints(spec):
@@ -80,7 +80,7 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
             weights = {key: value.detach().cpu().contiguous() for key, value in finished.items()}
             files.write(store.weights_file(folder, name), safetensors.torch.save(weights))
         files.write(folder / "spec.json", spec.json().encode())
-        attrs = store.provenance(spec, *device.where(), images=digest)
+        attrs = store.provenance(spec, *device.name_and_threads(), images=digest)
         attrs |= {"stopped": state.stopped} if state.stopped else {}
         results.save(recorder.dataset(attrs), store.HISTORY, folder / Key(spec).name)
         for temporary in (store.CHECKPOINT, rebuild.PART):
@@ -90,17 +90,19 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
 def _finished(spec: Spec, state: training.State, name: str, images: Images) -> Weights:
     """Return the weights of a checkpoint as they are stored: rounded where the run says so, or with renewed statistics."""
     average, renewed, _ = name.partition(training.checkpoints.RENEWED)
-    weights = training.checkpoints.halved(state.checkpoint(average), state.model) if spec.half else state.checkpoint(average)
+    weights = (
+        training.checkpoints.halve_precision(state.checkpoint(average), state.model) if spec.half else state.checkpoint(average)
+    )
     if not renewed or average not in state.averages:
         return weights
-    with inference.seeded(state.generator, state.epoch), device.one_thread():
-        fresh = training.checkpoints.renewed(state, _config(spec, 0, len(images.classes)), images, weights)
-    return training.checkpoints.halved(fresh, state.model) if spec.half else fresh
+    with inference.seed_random_state(state.generator, state.epoch), device.one_thread():
+        fresh = training.checkpoints.renew_statistics(state, _config(spec, 0, len(images.classes)), images, weights)
+    return training.checkpoints.halve_precision(fresh, state.model) if spec.half else fresh
 
 
 def _train(
     spec: Spec, data: Mapping[str, Images], digest: str, report: Report, *, repair: bool
-) -> tuple[training.State, Recorder]:
+) -> tuple[training.State, EpochMeasurements]:
     """Train from the beginning or the checkpoint to the end; digest: of the images."""
     config, state, recorder = _begin(spec, data)
     checkpoint = Resumable(Key(spec), store.run_folder(spec) / store.CHECKPOINT)
@@ -148,7 +150,7 @@ def _has_weights(spec: Spec, *, repair: bool) -> bool:
     return True
 
 
-def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.TrainConfig, training.State, Recorder]:
+def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.TrainConfig, training.State, EpochMeasurements]:
     classes = data["train"].classes
     config = _config(spec, int((data["train"].index < 0).sum()), len(classes))
     model = network(spec, data["train"])
@@ -157,4 +159,4 @@ def _begin(spec: Spec, data: Mapping[str, Images]) -> tuple[training.TrainConfig
         load(model, path, UserError(f"warm_start={spec.warm_start!r} is a run of another network than {spec.name}: {path}"))
     sizes = data["train"].labels.bincount(minlength=len(classes))
     state = training.begin(model, config, len(classes), radius_value(spec.eps), spec.training_seed, sizes=sizes)
-    return config, state, Recorder(spec, classes)
+    return config, state, EpochMeasurements(spec, classes)

@@ -21,7 +21,7 @@ from classwise.defences.averaging import AVERAGINGS
 from classwise.images import Images
 from classwise.models import inference
 from classwise.runs import store
-from classwise.runs.compute import device, foreign_network
+from classwise.runs.compute import audited_network, device
 from classwise.runs.store import Key
 
 
@@ -46,7 +46,7 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     if spec.warm_start is not None and spec.warm_start not in planned:
         store.warm_start(spec)
     if spec.select is not None:
-        attacks.evaluator(spec.select)
+        attacks.build_for_evaluation(spec.select)
     if spec.extra is not None:
         images.extra_folders(spec.extra, images.load(spec.dataset, "test", spec.seed).classes)
     if spec.image_source is not None:
@@ -56,7 +56,7 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     check_radius(spec, spec.measured_eps, spec.norm, "probe_eps")
     if defence.class_specific:
         defence.check(len(class_names(spec)), radius_value(spec.eps), reach)
-    attacks.evaluator(spec.probe)
+    attacks.build_for_evaluation(spec.probe)
     device.device()
     inference.compile_backend()
     if inner := spec.attack or defence.attack:
@@ -78,7 +78,8 @@ def _check_source(spec: Spec, source: Spec) -> None:
     if not trained and store.lacks_weights(source) and not (store.run_folder(source) / "history.nc").exists():
         raise UserError(
             f"the training images of {spec.name} are made with the network of {source.name}, whose results are recorded without "
-            f"its weights; import an archive that has them (classwise import), or remove {store.recorded(source)} to train it"
+            f"its weights; import an archive that has them (classwise import), or remove "
+            f"{store.recorded_folder(source)} to train it"
         )
 
 
@@ -102,10 +103,10 @@ def check_radius(subject: Subject, eps: str, norm: str, name: str) -> float:
 
 def check_evaluation(evaluation: Evaluation, subject: Subject) -> None:
     """Raise a UserError if an evaluation names something that does not exist or does not suit its subject."""
-    attack = attacks.evaluator(evaluation.attack, evaluation.options)
+    attack = attacks.build_for_evaluation(evaluation.attack, evaluation.options)
     if attack.class_specific:
         attack.check(len(class_names(subject)))
-    resolved = evaluation.resolved_for(subject)
+    resolved = evaluation.resolve_for(subject)
     check_radius(subject, str(resolved.eps), str(resolved.norm), "eval_eps")
     _check_names(evaluation, {"split": images.SPLITS, "precision": inference.PRECISIONS, "readout": READOUTS})
     images.transform(evaluation.transform)
@@ -182,7 +183,7 @@ def images_of(subject: Subject, split: str) -> Images:
 
 @images_of.register
 def _(subject: Audit, split: str) -> Images:  # an audit has test images only
-    return foreign_network.sampled_images(subject)
+    return audited_network.sampled_images(subject)
 
 
 @images_of.register

@@ -47,8 +47,8 @@ def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -
         elif key.kind == TRACE:
             data = evaluate.trace_attack(subject, evaluation)
         else:
-            data = evaluate.attacker(subject, evaluation)()
-        results.save(data.assign_attrs(store.provenance(subject, *device.where(), evaluation)), key.kind, key.file)
+            data = evaluate.attack_function(subject, evaluation)()
+        results.save(data.assign_attrs(store.provenance(subject, *device.name_and_threads(), evaluation)), key.kind, key.file)
         report("attack", 1, 1)
         with suppress(OSError):  # where open files cannot be removed
             Path(lock.lock_file).unlink()
@@ -74,7 +74,7 @@ class Policy(NamedTuple):
     budget: Budget | None = None
 
 
-def timed(key: Key, report: train.Report, policy: Policy) -> Timing:
+def compute_timed(key: Key, report: train.Report, policy: Policy) -> Timing:
     """Compute a result on one thread, unless it exists by now; return what was computed and how long it took.
 
     A run whose history or weights turn out to be missing or damaged is trained before it is evaluated. No step is begun that
@@ -102,4 +102,4 @@ def timed(key: Key, report: train.Report, policy: Policy) -> Timing:
         except OutOfTime:
             pass
     (began, first, _), (ended, done, total) = (steps[0], steps[-1]) if steps else ((0.0, 0, 1), (0.0, 0, 1))
-    return Timing(device.where()[0], (done - first) / total, ended - began, finished)
+    return Timing(device.name_and_threads()[0], (done - first) / total, ended - began, finished)

@@ -118,19 +118,19 @@ def _content(
     content |= {f"outcomes/{one.name}.nc": _outcomes(spec, one) for one in evaluations}
     names = dict.fromkeys(("last", *(one.checkpoint for one in evaluations if weights == "full"))) if weights != "none" else ()
     stored = [store.weights(spec, name) for name in dict.fromkeys((*names, *further))]
-    content |= {path.name: store.verified(path) for path in stored if path is not None}
+    content |= {path.name: store.read_verified(path) for path in stored if path is not None}
     return content | {"spec.json": f"{spec.json()}\n".encode()}
 
 
 def _outcomes(spec: Spec, evaluation: Evaluation) -> bytes:
     """Return a file of outcomes, without the logits that no page or claim reads: they are most of it."""
-    path, plain = store.Key(spec, store.OUTCOMES, evaluation).file, spec.evaluation_of().resolved_for(spec)
+    path, plain = store.Key(spec, store.OUTCOMES, evaluation).file, spec.evaluation_of().resolve_for(spec)
     same = ("checkpoint", "eps", "norm", "transform", "substitute")
     usual = all(getattr(evaluation, name) == getattr(plain, name) for name in same)
     if usual and evaluation.attack.split("@")[0] in WITH_LOGITS:
         return path.read_bytes()
     data = results.load(path, store.OUTCOMES)
-    return results.encoded(data.assign(logits=xr.full_like(data.logits, np.nan)), store.OUTCOMES)
+    return results.encode(data.assign(logits=xr.full_like(data.logits, np.nan)), store.OUTCOMES)
 
 
 def _tar(members: Mapping[str, bytes]) -> bytes:
@@ -285,7 +285,7 @@ def _write(folder: Path, sums: dict[str, str]) -> None:
 
 def add_checksums(spec: Spec) -> None:
     """Add the checksums of results that were computed in the folder of a recorded run."""
-    folder = store.recorded(spec)
+    folder = store.recorded_folder(spec)
     with store.lock(data_folder() / "recorded"):
         known = _known(folder)
         paths = {f"{place}/{path.name}": path for place in _FOLDERS.split("|") for path in (folder / place).glob("*.nc")}
@@ -296,7 +296,7 @@ def add_checksums(spec: Spec) -> None:
 
 def drop_weights(spec: Spec, keys: Iterable[store.Key]) -> None:
     """Remove weights of a recorded run that none of its missing results takes; the last ones stay."""
-    folder = store.recorded(spec)
+    folder = store.recorded_folder(spec)
     if not (others := set(folder.glob("weights-*.safetensors"))):
         return
     with store.lock(data_folder() / "recorded"):

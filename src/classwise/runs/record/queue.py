@@ -129,17 +129,17 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
         if section is None
         else registry.request(section, str(scale), seeds=entry.get("seeds")).pairs
     )
-    only_read = scale is not None and scales.SCALES[scale].only_read
+    recorded_only = scale is not None and scales.SCALES[scale].recorded_only
     items = []
     for spec, evaluations in pairs:
         further: Further = {}
-        if scale is not None and (only_read or section is None):
+        if scale is not None and (recorded_only or section is None):
             of_sections, further = _of_sections(scale, spec.seed).get(spec, ({}, {}))
             evaluations += tuple(of_sections) if section is None else ()
-        if only_read:  # the book computes no features
+        if recorded_only:  # the book computes no features
             further = {(store.FEATURES, spec.evaluation_of()): None, **further}
-        resolved = dict.fromkeys(one.resolved_for(spec) for one in evaluations)
-        more = dict.fromkeys((schema, one.resolved_for(spec)) for schema, one in further)
+        resolved = dict.fromkeys(one.resolve_for(spec) for one in evaluations)
+        more = dict.fromkeys((schema, one.resolve_for(spec)) for schema, one in further)
         items.append(Item(spec, tuple(resolved), entry["why"], tuple(more), entry.get("weights", False)))
     return items
 
@@ -186,9 +186,9 @@ def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[dict[Evaluation, Non
     from classwise.runs.schedule import plan  # torch
 
     size = scales.SCALES[scale]
-    later = (store.FEATURES,) * size.only_read + (store.EXAMPLES, store.TRACE) * (seed == size.seeds[0])
+    later = (store.FEATURES,) * size.recorded_only + (store.EXAMPLES, store.TRACE) * (seed == size.seeds[0])
     sections = registry.SECTIONS.items()
-    wanted = plan.merged(plan.of_section(some, registry.request(name, scale, seeds=[seed])) for name, some in sections)
+    wanted = plan.merge(plan.section_keys(some, registry.request(name, scale, seeds=[seed])) for name, some in sections)
     result: dict[Spec, tuple[dict[Evaluation, None], Further]] = {}
     for spec, keys in wanted.items():
         under = [(key.kind, key.evaluation) for key in keys if key.evaluation is not None]

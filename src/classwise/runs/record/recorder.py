@@ -52,13 +52,13 @@ def record(
     packed = defaultdict[str, set[str]](set)
     for run, names in archive.contents(out, full_weights=weights == "full") if out is not None else ():
         packed[run] |= names
-    here = [_possible(item) for item in (items if pack_only else with_images(items, say))]
+    here = [_possible(item) for item in (items if pack_only else drop_without_images(items, say))]
     todo = [item for item in here if not (_is_packed(item, packed) or _is_done(item, out, weights))]
     left, failed = list[str](), list[str]()
     try:
         if todo and not pack_only:
             precisions = {item.spec.precision for item in todo if not has_network(item.spec)}
-            if slow := device.emulated(precisions | {one.precision for item in todo for one in item.evaluations}):
+            if slow := device.bfloat16_warning(precisions | {one.precision for item in todo for one in item.evaluations}):
                 say(slow)
             left, failed = _compute(todo, budget, processes, say)
     finally:
@@ -83,7 +83,7 @@ def record(
 def forecast(items: Sequence[Item], out: Console) -> None:
     """Print what is left of each entry of a queue, with the hours that it takes here."""
     entries: dict[str, dict[Spec, list[Key]]] = {}
-    here = with_images(items, lambda line: out.print(line, highlight=False, soft_wrap=True))
+    here = drop_without_images(items, lambda line: out.print(line, highlight=False, soft_wrap=True))
     for item in map(_possible, here):
         if not (_refused(item) or _is_closed(item)):
             entries.setdefault(item.why, {})[item.spec] = item.keys
@@ -91,7 +91,7 @@ def forecast(items: Sequence[Item], out: Console) -> None:
         forecasting.forecast(entries, out)
 
 
-def with_images(items: Sequence[Item], say: Say) -> list[Item]:
+def drop_without_images(items: Sequence[Item], say: Say) -> list[Item]:
     """Return the runs whose images are here; a line names the datasets of the others."""
     here = {dataset: _lack(dataset) for dataset in dict.fromkeys(item.spec.dataset for item in items)}
     for dataset, lack in here.items():
@@ -133,7 +133,7 @@ def _refused(item: Item) -> bool:
 
 def _is_closed(item: Item) -> bool:
     """Return whether a run is recorded without its weights, so that nothing more can be computed of it."""
-    return (store.recorded(item.spec) / Key(item.spec).name).exists() and store.weights(item.spec) is None
+    return (store.recorded_folder(item.spec) / Key(item.spec).name).exists() and store.weights(item.spec) is None
 
 
 def has_network(spec: Spec) -> bool:
@@ -198,7 +198,7 @@ class _Record:
 
 def _compute(items: Sequence[Item], budget: Budget, processes: int, say: Say) -> tuple[list[str], list[str]]:
     """Compute what is missing of items in order, as far as time allows; return what is left and what failed."""
-    device.warm()
+    device.warm_up()
     startup = budget.clock() - budget.began
     if startup > 0.5 * budget.seconds:
         say(f"starting up took {startup:.0f} of {budget.seconds:.0f} s: little can begin; a larger budget goes further")
@@ -208,7 +208,7 @@ def _compute(items: Sequence[Item], budget: Budget, processes: int, say: Say) ->
     @cache
     def present(key: Key) -> bool:
         try:
-            return store.intact(key, say, repair=True)
+            return store.is_intact(key, say, repair=True)
         except (Damaged, UserError) as error:  # of one result: the others are computed
             record.fail(_name(key), error)
             return True
@@ -221,10 +221,10 @@ def _compute(items: Sequence[Item], budget: Budget, processes: int, say: Say) ->
 
     for _ in range(2):  # what another call worked on is looked at again at the end
         left = plan.missing_keys({item.spec: item.keys for item in map(_possible, sound) if not _refused(item)}, present)
-        tasks = record.possible(plan.in_order(left, costs))
+        tasks = record.possible(plan.order_tasks(left, costs))
         if not tasks or budget.left <= 0:
             break
-        with pool.executor(min(processes, plan.width(tasks))) as executor:
+        with pool.executor(min(processes, plan.most_workers(tasks))) as executor:
             pool.compute(executor, tasks, ended, policy=Policy(True, soundness.compute, budget))
         present.cache_clear()
     return list(record.left.values()), list(record.failed)
@@ -234,7 +234,7 @@ def _is_damaged(item: Item, record: _Record) -> bool:
     """Return whether the recorded weights of a run are damaged, which fails once for all its evaluations."""
     try:
         if store.has_recorded_network(item.spec):
-            store.verified(store.weights_file(store.recorded(item.spec)))
+            store.read_verified(store.weights_file(store.recorded_folder(item.spec)))
     except Damaged as error:
         record.fail(item.title, error)
         return True
@@ -258,7 +258,7 @@ def _is_done(item: Item, out: Path | None, weights: Weights) -> bool:
     if store.has_recorded_network(item.spec):
         return is_finished(item)
     # Of a finished network more is filed: its weights, and what is stored apart from outcomes.
-    recorded, has = store.recorded(item.spec), has_network(item.spec)
+    recorded, has = store.recorded_folder(item.spec), has_network(item.spec)
     lacks_weights = has and (item.weights if out is None else weights == "full") and not (recorded / store.WEIGHTS).exists()
     return not lacks_weights and store.complete(recorded, [*item.outcomes, *(item.shown if has and out is None else ())])
 
@@ -285,7 +285,7 @@ def _file(todo: Sequence[Item], say: Say) -> None:
             continue
         try:
             if archive.file_run(item.spec, present, "last" if item.weights else "none", sorted(missing) if early else ()):
-                say(f"filed {item.title} in {store.recorded(item.spec).relative_to(data_folder())}")
+                say(f"filed {item.title} in {store.recorded_folder(item.spec).relative_to(data_folder())}")
         except UserError as error:
             say(f"not filed: {error}")
 
@@ -300,7 +300,7 @@ def _pack(items: Sequence[Item], out: Path, weights: Weights, pack_only: bool, s
 def _last_line(here: Sequence[Item], total: int, missing: Sequence[Item], left: Sequence[str]) -> str:
     """Return what is left; here: the runs whose images are here, of all."""
     refused, closed = sum(map(_refused, here)), [item for item in here if _is_closed(item)]
-    lacking = sum(not store.complete(store.recorded(item.spec), item.outcomes) for item in closed)
+    lacking = sum(not store.complete(store.recorded_folder(item.spec), item.outcomes) for item in closed)
     others = {
         "refused": refused,
         "recorded without weights and without all evaluations": lacking,

@@ -37,7 +37,7 @@ def compute(key: Key, report: train.Report, *, repair: bool) -> None:
     except Diverged as error:
         if key.kind != HISTORY:  # another network, which this one needs
             raise
-        store.refuse(key.spec, str(error.__cause__ or error), *device.where())
+        store.refuse(key.spec, str(error.__cause__ or error), *device.name_and_threads())
     if key.kind == HISTORY:
         _check(key.spec, report)
 
@@ -53,9 +53,9 @@ def _check(spec: Spec, report: train.Report) -> None:
         keys = [Key(spec, OUTCOMES, one) for one in _OVERFITTING]
         for key in keys:
             work.compute(key, lambda _, done, total: report(work.CHECK, done, total), repair=True)
-        two, twenty = (100 * float((data.answer == data.truth).mean()) for key in keys if (data := key.read()) is not None)
+        two, twenty = (100 * float((data.prediction == data.truth).mean()) for key in keys if (data := key.read()) is not None)
         if twenty < two / 2 and two > 200 / len(validate.class_names(spec)):
             reason = f"catastrophic overfitting: {two:.0f} % of the validation images withstand PGD-2, {twenty:.0f} % PGD-20"
-            store.refuse(spec, reason, *device.where())
+            store.refuse(spec, reason, *device.name_and_threads())
     if reason := store.refusal(spec):
         raise Refused(reason)

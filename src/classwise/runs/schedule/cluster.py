@@ -137,7 +137,7 @@ def mismatch(expected: Handshake) -> str:
 
 
 @contextmanager
-def connected(address: str, console: Console) -> Iterator[tuple[Client, Handshake]]:
+def connect(address: str, console: Console) -> Iterator[tuple[Client, Handshake]]:
     """Connect to a scheduler; a UserError says why its workers, if any, may not work for this process."""
     advice = "start one with `dask scheduler` and name it like tcp://host:8786"
     if not re.search(r":\d+$", address):
@@ -249,4 +249,4 @@ def _do(name: str, how: How, after: Sequence[Timing | None]) -> Timing | None:
 
     # Within a worker xarray would request a lock from the scheduler to write a file.
     with dask.config.set(scheduler="synchronous"):
-        return work.timed(key, report, policy)
+        return work.compute_timed(key, report, policy)

@@ -16,7 +16,7 @@ from classwise.runs.schedule import flops
 from classwise.runs.schedule.flops import Flops
 
 # A network on a dataset in a precision, and what it does: it trains or is attacked, with a defence.
-Key = tuple[str, str]
+RateKey = tuple[str, str]
 
 
 class DeviceSpeed(NamedTuple):
@@ -53,7 +53,7 @@ def pace_file() -> Path:
     return data_folder() / "runs" / "pace.json"
 
 
-def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> Key:
+def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> RateKey:
     """Return the key of the operations per second of a network in training or under an attack."""
     precision, kind = (spec.precision, "train") if evaluation is None else (evaluation.precision, evaluation.attack)
     return f"rate: {spec.dataset}, {spec.model} {spec.width}, {precision}", f"{kind} on {spec.defence}"
@@ -84,11 +84,11 @@ class Costs:
         """The speed of the device where nothing was measured on it."""
         return device_speed(self.device, gpu=self.gpu)
 
-    def last(self, key: Key) -> list[float]:
+    def last(self, key: RateKey) -> list[float]:
         """Return the last rates of exactly this key on this device, at most KEPT."""
         return self.rates.get(self.device, {}).get(key[0], {}).get(key[1], [])
 
-    def known(self, key: Key) -> list[float]:
+    def known(self, key: RateKey) -> list[float]:
         """Return the last rates of this key, else of other defences than standard training, whose networks break at once."""
         alike = (
             rates
@@ -119,7 +119,7 @@ class Costs:
             rate = rate_of(result.spec, result.evaluation)
             self.add(rate, timing.share * _work(result.spec, result.evaluation).operations, timing.seconds, timing.device)
 
-    def add(self, key: Key, operations: float, seconds: float, device: str | None = None) -> None:
+    def add(self, key: RateKey, operations: float, seconds: float, device: str | None = None) -> None:
         """Add a rate, on this device or another; the oldest of more than KEPT is dropped."""
         if operations > 0 and seconds > 0:
             rates = self.rates.setdefault(device or self.device, {}).setdefault(key[0], {}).setdefault(key[1], [])

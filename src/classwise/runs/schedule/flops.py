@@ -133,7 +133,7 @@ def evaluation(spec: Spec, evaluation: Evaluation) -> Flops | None:
     return _work(images, evaluation.batch, forward, Passes(forward=rows, calls=2 + cost.calls))
 
 
-def space(spec: Spec, evaluation: Evaluation | None) -> int:
+def bytes_on_disk(spec: Spec, evaluation: Evaluation | None) -> int:
     """Return the bytes on disk of a training or of an evaluation of a run, 0 if the number of images is unknown."""
     size = validate.training_size(spec)
     if size is None:

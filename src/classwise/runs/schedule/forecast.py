@@ -6,13 +6,13 @@ from functools import cache, partial
 from rich.console import Console
 from rich.table import Table
 
-from classwise.core.markup import counted
+from classwise.core.markup import plural
 from classwise.core.spec import Spec
 from classwise.runs import store
 from classwise.runs.compute import device, validate
 from classwise.runs.schedule import flops, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
-from classwise.runs.schedule.plan import Wanted, duration, merged, missing, planned
+from classwise.runs.schedule.plan import Wanted, duration, merge, missing, plan_tasks
 from classwise.runs.store import Key
 
 # The numbers of GPUs that durations are estimated for.
@@ -27,10 +27,10 @@ def forecast(sections: Mapping[str, Wanted], out: Console, *, workers: int | Non
 
     workers: number of processes on this machine; None for all that it has room for.
     """
-    wanted = merged(sections.values())
+    wanted = merge(sections.values())
     pool.check(wanted)
     damaged: list[str] = []
-    present = cache(partial(store.intact, tell=damaged.append, repair=False))
+    present = cache(partial(store.is_intact, tell=damaged.append, repair=False))
     all_left, here, elsewhere = missing(wanted, present), pool.costs_here(), Costs(PLANNED, gpu=True)
     for line in damaged:
         out.print(line, highlight=False, soft_wrap=True)
@@ -39,7 +39,7 @@ def forecast(sections: Mapping[str, Wanted], out: Console, *, workers: int | Non
     for name, some in (*sections.items(), ("all, each run once", wanted)):
         left = missing(some, present)
         hours = [f"{_seconds(left, costs) / 3600:,.2f}" for costs in (here, elsewhere)]
-        space = sum(flops.space(key.spec, key.evaluation) for key in left)
+        space = sum(flops.bytes_on_disk(key.spec, key.evaluation) for key in left)
         runs = {key.spec for key in left}
         numbers = [len(some), len(runs), sum(key.evaluation is not None for key in left)]
         table.add_row(name, *map(str, numbers), *hours, f"{space / 1e9:.2f}", style="bold" if some is wanted else None)
@@ -50,11 +50,11 @@ def forecast(sections: Mapping[str, Wanted], out: Console, *, workers: int | Non
         return
     count = workers or pool.workers_here()
     lines = [
-        (f"{counted(count, 'worker')} of this machine", here, count),
+        (f"{plural(count, 'worker')} of this machine", here, count),
         *((f"{gpus} {PLANNED}", elsewhere, gpus) for gpus in GPUS),
     ]
     for who, costs, number in lines:
-        out.print(f"on {who}: {format_duration(duration(planned(all_left, costs), number))}", highlight=False)
+        out.print(f"on {who}: {format_duration(duration(plan_tasks(all_left, costs), number))}", highlight=False)
     for costs in (here, elsewhere):
         out.print(_basis(costs, {key.spec for key in all_left}), highlight=False, soft_wrap=True)
 

@@ -52,7 +52,7 @@ class Task:
 Ended = Callable[[Task, Timing | Exception | None], None]
 
 
-def planned(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
+def plan_tasks(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
     """Return the tasks of what is missing, run by run, each after those that it needs.
 
     Evaluations have a higher priority than trainings, so that runs are finished, then what takes longest, together with what
@@ -67,7 +67,7 @@ def planned(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
     return [Task(key, after, seconds[key], priorities[key]) for key, after in left.items()]
 
 
-def width(tasks: Iterable[Task]) -> int:
+def most_workers(tasks: Iterable[Task]) -> int:
     """Return the largest number of workers that could be busy at once."""
     evaluations = defaultdict[Spec, list[float]](list)
     for task in tasks:
@@ -82,7 +82,7 @@ def duration(tasks: Sequence[Task], workers: int) -> float:
     return max(sum(task.seconds for task in tasks) / workers, *trainings.values(), *evaluated)
 
 
-def in_order(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
+def order_tasks(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
     """Return the tasks of what is missing, to be done in the order in which it is given."""
     seconds = {key: costs.seconds(key.spec, key.evaluation) for key in left}
     return [
@@ -102,7 +102,7 @@ def missing(
     pairs: Iterable[Requested] | Wanted, present: Present = lambda key: key.path is not None
 ) -> dict[Key, tuple[Key, ...]]:
     """Return what is missing of runs and their evaluations, as `missing_keys` does."""
-    return missing_keys(collected(pairs), present)
+    return missing_keys(group_by_run(pairs), present)
 
 
 def missing_keys(requested: Wanted, present: Present) -> dict[Key, tuple[Key, ...]]:
@@ -154,14 +154,14 @@ def missing_keys(requested: Wanted, present: Present) -> dict[Key, tuple[Key, ..
     return ordered
 
 
-def collected(pairs: Iterable[Requested] | Wanted) -> Wanted:
+def group_by_run(pairs: Iterable[Requested] | Wanted) -> Wanted:
     """Return each distinct run with the names of its distinct outcomes; what is collected already as it is."""
     if isinstance(pairs, Mapping):
         return pairs
-    return merged({spec: [Key(spec, OUTCOMES, one) for one in evaluations]} for spec, evaluations in pairs)
+    return merge({spec: [Key(spec, OUTCOMES, one) for one in evaluations]} for spec, evaluations in pairs)
 
 
-def of_section(section: Section, request: Request) -> dict[Spec, list[Key]]:
+def section_keys(section: Section, request: Request) -> dict[Spec, list[Key]]:
     """Return by run all that the page of a section reads of it: outcomes, features, and of the first seed traces and examples."""
     pairs, first = request.pairs, request.specs[0].seed if request.specs else 0
     kinds = [(OUTCOMES, pairs), (FEATURES, request.feature_pairs)]
@@ -169,7 +169,7 @@ def of_section(section: Section, request: Request) -> dict[Spec, list[Key]]:
         kinds.append((TRACE, [(spec, traced_evaluations(some)) for spec, some in pairs if spec.seed == first]))
     if section.gallery:
         kinds.append((EXAMPLES, [(spec, request.evaluations[-1:]) for spec in request.specs if spec.seed == first]))
-    return merged({spec: [Key(spec, kind, one) for one in some]} for kind, of_kind in kinds for spec, some in of_kind)
+    return merge({spec: [Key(spec, kind, one) for one in some]} for kind, of_kind in kinds for spec, some in of_kind)
 
 
 def traced_evaluations(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
@@ -178,7 +178,7 @@ def traced_evaluations(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, .
     return tuple(evaluation for evaluation in white_box if attacks.build(evaluation.attack, evaluation.options).traceable)
 
 
-def merged(parts: Iterable[Wanted]) -> dict[Spec, list[Key]]:
+def merge(parts: Iterable[Wanted]) -> dict[Spec, list[Key]]:
     """Return the results of all, each once."""
     result: dict[Spec, dict[Key, None]] = {}
     for part in parts:

@@ -20,7 +20,7 @@ from classwise.runs.compute import device, validate, work
 from classwise.runs.compute.work import Policy, Timing
 from classwise.runs.schedule import plan
 from classwise.runs.schedule.cost import Costs
-from classwise.runs.schedule.plan import Ended, Requested, Show, Task, Wanted, missing, planned
+from classwise.runs.schedule.plan import Ended, Requested, Show, Task, Wanted, missing, plan_tasks
 from classwise.runs.schedule.progress import RunProgress, title
 from classwise.runs.store import Key
 
@@ -44,7 +44,7 @@ _UNCHECKED = ("seed", "redraw", "lr", "momentum", "weight_decay", "epochs", "bat
 def check(pairs: Iterable[Requested] | Wanted) -> None:
     """Raise a UserError if a run or an evaluation names something that does not exist."""
     seen: set[str] = set()
-    requested = plan.collected(pairs)
+    requested = plan.group_by_run(pairs)
     known = {spec.id for spec in requested}
     for spec, keys in requested.items():
         alike = " ".join(str(value) for name, value in vars(spec).items() if name not in _UNCHECKED)
@@ -74,18 +74,18 @@ def ensure_runs(
     computed again. after: the seconds of what follows, which the bar of all runs includes. All names are checked before anything
     runs. Failed lists the runs that could not be computed.
     """
-    pairs, console = plan.collected(pairs), console or Console(stderr=True)
+    pairs, console = plan.group_by_run(pairs), console or Console(stderr=True)
     check(pairs)
     tell = partial(console.print, highlight=False, soft_wrap=True)
-    left = missing(pairs, cache(partial(store.intact, tell=tell, repair=True))) if repair else missing(pairs)
+    left = missing(pairs, cache(partial(store.is_intact, tell=tell, repair=True))) if repair else missing(pairs)
     if not left:
         return 0
     check_data_folder(writing=True)
     precisions = {key.spec.precision if key.evaluation is None else key.evaluation.precision for key in left}
-    if scheduler is None and (slow := device.emulated(precisions)):
+    if scheduler is None and (slow := device.bfloat16_warning(precisions)):
         console.print(slow, style="yellow", highlight=False, soft_wrap=True)
-    tasks = planned(left, costs := costs_here())
-    count = min(workers or workers_here(), plan.width(tasks))
+    tasks = plan_tasks(left, costs := costs_here())
+    count = min(workers or workers_here(), plan.most_workers(tasks))
     # The bar adds up the seconds of all workers.
     completions = Completions(RunProgress(tasks, console, after * count), costs)
     try:
@@ -107,7 +107,7 @@ def ensure_runs(
 
 def costs_here() -> Costs:
     """Return what runs cost on this machine."""
-    name, _ = device.where()
+    name, _ = device.name_and_threads()
     return Costs(name, gpu=device.device().type == "cuda")
 
 
@@ -169,7 +169,7 @@ def executor(workers: int, scheduler: str | None = None, console: Console | None
     from classwise.runs.schedule import cluster
 
     if scheduler is not None:
-        with cluster.connected(scheduler, console or Console(stderr=True)) as connected:
+        with cluster.connect(scheduler, console or Console(stderr=True)) as connected:
             yield connected
         return
     with cluster.local(workers) as client:
@@ -206,6 +206,6 @@ def _result(task: Task, show: Show, policy: Policy) -> Timing | Exception | None
     if policy.budget is not None and policy.budget.left <= task.step:
         return None
     try:
-        return work.timed(task.key, lambda _, done, total: show(task.key, done, total), policy)
+        return work.compute_timed(task.key, lambda _, done, total: show(task.key, done, total), policy)
     except Exception as error:  # of one run: the others continue
         return error

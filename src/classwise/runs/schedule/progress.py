@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from classwise.core.markup import counted
+from classwise.core.markup import plural
 from classwise.core.spec import Spec
 from classwise.runs.schedule.plan import Task
 from classwise.runs.store import Key
@@ -42,7 +42,7 @@ class RunProgress:
     def __enter__(self) -> "RunProgress":
         if self.console.is_terminal:
             self.bars.start()
-        self.console.print(f"{counted(len(self.left), 'run')} to compute", highlight=False)
+        self.console.print(f"{plural(len(self.left), 'run')} to compute", highlight=False)
         name, total = "the book" if self.after else "all runs", _sum(self.seconds)
         self.overall = self.bars.add_task(name, total=total + self.after, step="")
         return self

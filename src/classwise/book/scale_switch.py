@@ -69,11 +69,11 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *,
             never = next((error.evalue for _, error in _errors([one]) if error.ename in _NEVER), "")
             cell.outputs = [_mark(scales[0], _only_computed(scales, never), " data-kept"), _end(), *cell.outputs]
         elif not lacks and cell.outputs != one.outputs:
-            cell.outputs = both({scales[0]: one.outputs, scales[1]: cell.outputs})
+            cell.outputs = mark_scales({scales[0]: one.outputs, scales[1]: cell.outputs})
     _write(node, computed, head)
 
 
-def opens(notebook: Path) -> bool:
+def opens_with_chart(notebook: Path) -> bool:
     """Return whether an executed notebook has a chart, and nothing above its first one failed."""
     cells = [cell for cell in _read(notebook, _GIVEN, _RAISED).cells if cell.cell_type == "code"]
     first = next((place for place, cell in enumerate(cells) if figures.specifications(cell.outputs)), None)
@@ -92,7 +92,7 @@ def note_missing(notebook: Path, name: str, scale: str, *, complete: bool) -> No
     for _, error in list(_errors(node.cells)):
         reason = error.evalue if error.ename in _LACKING else "not all runs that this cell shows are recorded"
         error.clear()
-        error.update(shown(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>'))
+        error.update(output(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>'))
     _write(node, notebook)
 
 
@@ -126,14 +126,14 @@ def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: b
         lacking.add("NameError")
 
 
-def both(outputs: Mapping[str, list["NotebookNode"]]) -> list["NotebookNode"]:
+def mark_scales(outputs: Mapping[str, list["NotebookNode"]]) -> list["NotebookNode"]:
     """Return the outputs of several scales one after another, marked so that the switch shows those of one."""
     marked = [[_mark(scale, html.escape(title_of(scale))), *some] for scale, some in outputs.items() if some]
     return [*chain.from_iterable(marked), _end()]
 
 
-def by_scale(outputs: Sequence["NotebookNode"]) -> dict[str, list["NotebookNode"]]:
-    """Return the outputs of each scale that `both` marked, "" for those that are shown under either choice."""
+def split_by_scale(outputs: Sequence["NotebookNode"]) -> dict[str, list["NotebookNode"]]:
+    """Return the outputs of each scale that `mark_scales` marked, "" for those that are shown under either choice."""
     result: dict[str, list[NotebookNode]] = {}
     scale = ""
     for output in outputs:
@@ -153,14 +153,14 @@ def _only_computed(scales: tuple[str, str], never: str = "") -> str:
 
 def _mark(scale: str, words: str, kept: str = "") -> "NotebookNode":
     """Return the start of the outputs of a scale; kept: " data-kept" for words that are shown also once the switch works."""
-    return shown(f'<p class="scale-mark" data-scale="{scale}"{kept}>{words}</p>', scale=scale)
+    return output(f'<p class="scale-mark" data-scale="{scale}"{kept}>{words}</p>', scale=scale)
 
 
 def _end() -> "NotebookNode":
-    return shown('<span class="scale-end"></span>', scale="")
+    return output('<span class="scale-end"></span>', scale="")
 
 
-def shown(text: str, kind: str = "text/html", **metadata: str) -> "NotebookNode":
+def output(text: str, kind: str = "text/html", **metadata: str) -> "NotebookNode":
     """Return HTML, or text of another kind, as the output of a cell."""
     import nbformat
 

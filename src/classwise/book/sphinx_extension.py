@@ -16,7 +16,7 @@ _LONGEST = 200
 
 
 class Figures(SphinxTransform):
-    """Make the outputs of a cell that `pages.prepare` numbered a figure, whose caption is the last output."""
+    """Make the outputs of a cell that `pages.to_sphinx` numbered a figure, whose caption is the last output."""
 
     default_priority = 840  # before the domain of labels reads the document
 

@@ -1,7 +1,7 @@
 """Rebuilt images: training images that share some features of an image with a network (Ilyas et al. 2019).
 
-Their robust and non-robust datasets are made by `inverted`, from an adversarially trained and from a standard network; D_rand and
-D_det by `approached`, from a standard network.
+Their robust and non-robust datasets are made by `invert_features`, from an adversarially trained and from a standard
+network; D_rand and D_det by `perturb_towards`, from a standard network.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from classwise.attacks.balls import Ball
 from classwise.attacks.base import Passes
 from classwise.attacks.pgd import PGD
 from classwise.core.errors import UserError
-from classwise.models.inference import fused_for_search
+from classwise.models.inference import fuse_for_search
 from classwise.models.modes import eval_mode, frozen
 
 # D_rand and D_det: PGD towards the target class, from the image itself.
@@ -55,7 +55,7 @@ def other_images(count: int, generator: torch.Generator) -> Tensor:
     return result
 
 
-def inverted(model: nn.Module, images: Tensor, starts: Tensor, how: Inversion = INVERSION) -> Tensor:
+def invert_features(model: nn.Module, images: Tensor, starts: Tensor, how: Inversion = INVERSION) -> Tensor:
     """Return the images that `starts` become when their penultimate features approach those of `images`.
 
     model: with a method `features`; used in eval mode. images, starts: (n, channels, height, width) in [0, 1], as is the result.
@@ -67,7 +67,7 @@ def inverted(model: nn.Module, images: Tensor, starts: Tensor, how: Inversion = 
     if images.shape != starts.shape:
         raise UserError(f"images and starts must have the same shape, got {tuple(images.shape)} and {tuple(starts.shape)}")
     with eval_mode(model), frozen(model):
-        body = fused_for_search(_Body(model), images[:8])
+        body = fuse_for_search(_Body(model), images[:8])
         with torch.no_grad():
             target = body(images)
         moved = starts.clone()
@@ -81,7 +81,7 @@ def inverted(model: nn.Module, images: Tensor, starts: Tensor, how: Inversion = 
     return moved
 
 
-def approached(model: nn.Module, images: Tensor, targets: Tensor, ball: Ball) -> Tensor:
+def perturb_towards(model: nn.Module, images: Tensor, targets: Tensor, ball: Ball) -> Tensor:
     """Return images (n, channels, height, width) perturbed within the ball towards the class `targets` (n,) of each."""
     return TOWARDS(model, images, targets, ball, torch.Generator(images.device))
 

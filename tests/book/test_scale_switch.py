@@ -5,7 +5,7 @@ import json
 import nbformat
 import pytest
 
-from classwise.book import merging
+from classwise.book import scale_switch
 from classwise.book.notebooks import NotebookFailed, execute
 from classwise.core.markup import CHART
 
@@ -53,7 +53,7 @@ def executed(both_executed, tmp_path):
 
 
 def merged(executed):
-    merging.merge(executed[RECORDED], executed[COMPUTED], SCALES, "page", complete=False)
+    scale_switch.merge(executed[RECORDED], executed[COMPUTED], SCALES, "page", complete=False)
     return nbformat.read(executed[COMPUTED], as_version=4).cells
 
 
@@ -76,7 +76,7 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed):
     assert text(both) == ["1 of laptop\n", "2 of quick\n"]
     assert html(both).count("scale-mark") == 2
     assert html(both).index('data-scale="laptop"') < html(both).index('data-scale="quick"') < html(both).index("scale-end")
-    assert [len(some) for some in merging.by_scale(both.outputs).values()] == [2, 2, 1]
+    assert [len(some) for some in scale_switch.split_by_scale(both.outputs).values()] == [2, 2, 1]
     assert (text(same), html(same)) == (["the same at both\n"], "")
     assert text(only_computed) == ["second y\n"]
     note = f'<p class="scale-mark" data-scale="laptop" data-kept>{ONLY}</p>'
@@ -87,16 +87,16 @@ def test_both_outputs_stand_under_a_switch_the_recorded_first(executed):
 
 
 def test_an_execution_opens_unless_something_up_to_its_first_chart_failed(executed, tmp_path):
-    assert merging.opens(executed[RECORDED])  # only cells below the chart failed
+    assert scale_switch.opens_with_chart(executed[RECORDED])  # only cells below the chart failed
     node = nbformat.read(executed[RECORDED], as_version=4)
     nothing = nbformat.v4.new_notebook(cells=[cell for cell in node.cells if not html_or_chart(cell)])
     nbformat.write(nothing, tmp_path / "nothing.ipynb")
-    assert not merging.opens(tmp_path / "nothing.ipynb")
+    assert not scale_switch.opens_with_chart(tmp_path / "nothing.ipynb")
     failing = next(cell for cell in node.cells if any(one.output_type == "error" for one in cell.get("outputs", [])))
     node.cells.remove(failing)
     node.cells.insert(1, failing)
     nbformat.write(node, tmp_path / "late.ipynb")
-    assert not merging.opens(tmp_path / "late.ipynb")
+    assert not scale_switch.opens_with_chart(tmp_path / "late.ipynb")
 
 
 def html_or_chart(cell):
@@ -115,7 +115,7 @@ def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(ex
     for cell in content.cells:
         cell.get("outputs", [])[:] = [output for output in cell.get("outputs", []) if output.output_type != "display_data"]
     nbformat.write(content, executed[RECORDED])
-    merged(executed) if recorded else merging.mark_computed(executed[COMPUTED], SCALES)
+    merged(executed) if recorded else scale_switch.mark_computed(executed[COMPUTED], SCALES)
     cells = nbformat.read(executed[COMPUTED], as_version=4).cells
     assert len(cells) == len(CELLS) + 1
     assert cells[1].source == f'<p class="scale-mark">{ONLY}</p>'
@@ -123,7 +123,7 @@ def test_without_a_chart_at_the_recorded_scale_the_page_shows_the_other_alone(ex
 
 
 def test_at_a_scale_that_is_only_read_cells_say_what_is_missing(executed):
-    merging.note_missing(executed[RECORDED], "page", RECORDED, complete=False)
+    scale_switch.note_missing(executed[RECORDED], "page", RECORDED, complete=False)
     cells = [cell for cell in nbformat.read(executed[RECORDED], as_version=4).cells if cell.cell_type == "code"]
     assert "Not shown: no b." in html(cells[-2])
     assert "Not shown: not all runs that this cell shows are recorded." in html(cells[-1])
@@ -155,10 +155,10 @@ def test_only_a_missing_result_and_what_follows_from_it_are_left_out(errors, com
         nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("error", ename=kind, evalue=words)]) for kind, words in errors
     ]
     if place is None:
-        merging.check(cells, "page", RECORDED, complete=complete)
+        scale_switch.check(cells, "page", RECORDED, complete=complete)
     else:
         with pytest.raises(NotebookFailed, match=f"page failed at scale laptop in cell {place}: {errors[place][0]}: "):
-            merging.check(cells, "page", RECORDED, complete=complete)
+            scale_switch.check(cells, "page", RECORDED, complete=complete)
 
 
 def not_drawn(cells, place):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from classwise import models
-from classwise.attacks import rebuilding
+from classwise.attacks import feature_inversion
 from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
 from classwise.images import Images
@@ -20,7 +20,7 @@ def model():
 def test_inversion_reaches_the_features_of_the_target_and_stays_an_image(model, untouched):
     images, starts = torch.rand(6, 1, 8, 8), torch.rand(6, 1, 8, 8)
     with untouched(model, train=True):
-        made = rebuilding.inverted(model, images, starts, rebuilding.Inversion(steps=60))
+        made = feature_inversion.invert_features(model, images, starts, feature_inversion.Inversion(steps=60))
     with torch.no_grad():
         target, before, after = (model.features(x) for x in (images, starts, made))
     ratios = (after - target).norm(dim=1) / (before - target).norm(dim=1)
@@ -32,15 +32,17 @@ def test_inversion_reaches_the_features_of_the_target_and_stays_an_image(model, 
 
 
 def test_images_of_a_batch_do_not_influence_one_another(model):
-    images, starts, how = torch.rand(5, 1, 8, 8), torch.rand(5, 1, 8, 8), rebuilding.Inversion(steps=5)
-    together = rebuilding.inverted(model, images, starts, how)
-    alone = torch.cat([rebuilding.inverted(model, x[None], start[None], how) for x, start in zip(images, starts, strict=True)])
+    images, starts, how = torch.rand(5, 1, 8, 8), torch.rand(5, 1, 8, 8), feature_inversion.Inversion(steps=5)
+    together = feature_inversion.invert_features(model, images, starts, how)
+    alone = torch.cat(
+        [feature_inversion.invert_features(model, x[None], start[None], how) for x, start in zip(images, starts, strict=True)]
+    )
     assert torch.allclose(together, alone, atol=1e-4)
 
 
 def test_a_perturbed_image_approaches_its_target_within_the_ball(model):
     images, targets = torch.rand(8, 1, 8, 8), torch.arange(8)
-    made = rebuilding.approached(model, images, targets, Linf(0.1))
+    made = feature_inversion.perturb_towards(model, images, targets, Linf(0.1))
     with torch.no_grad():
         before, after = (model(x).log_softmax(1).gather(1, targets[:, None])[:, 0] for x in (images, made))
     assert bool((after > before).all())
@@ -49,15 +51,15 @@ def test_a_perturbed_image_approaches_its_target_within_the_ball(model):
 
 @pytest.mark.parametrize("count", [2, 3, 50])
 def test_each_image_starts_from_another_one(generator, count):
-    starts = rebuilding.other_images(count, generator)
+    starts = feature_inversion.other_images(count, generator)
     assert sorted(starts.tolist()) == list(range(count))
     assert bool((starts != torch.arange(count)).all())
 
 
 def test_one_image_or_a_model_without_features_is_refused(generator, model):
     with pytest.raises(UserError, match="another one: 1 image"):
-        rebuilding.other_images(1, generator)
+        feature_inversion.other_images(1, generator)
     with pytest.raises(UserError, match="no method features"):
-        rebuilding.inverted(nn.Flatten(), torch.rand(2, 1, 8, 8), torch.rand(2, 1, 8, 8))
+        feature_inversion.invert_features(nn.Flatten(), torch.rand(2, 1, 8, 8), torch.rand(2, 1, 8, 8))
     with pytest.raises(UserError, match="same shape"):
-        rebuilding.inverted(model, torch.rand(2, 1, 8, 8), torch.rand(3, 1, 8, 8))
+        feature_inversion.invert_features(model, torch.rand(2, 1, 8, 8), torch.rand(3, 1, 8, 8))
