@@ -37,9 +37,6 @@ class Clean(Attack):
     needs_labels = False
     stops_early = False
 
-    def cost(self, classes: int) -> Passes:
-        return Passes()
-
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         return x
 

@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.balls import TOLERANCE, Ball
+from classwise.attacks.balls import BALLS, TOLERANCE, Ball
 from classwise.attacks.losses import Loss
 from classwise.core.errors import UserError
 from classwise.core.options import check_bounds
@@ -55,7 +56,7 @@ class Passes:
 
 
 class Attack(ABC):
-    """A frozen dataclass with `search` and `cost`; called as `attack(model, x, y, ball, generator) -> x_adv`.
+    """A frozen dataclass with `search`; called as `attack(model, x, y, ball, generator) -> x_adv`.
 
     minimum_norm: whether it returns the closest misclassified image, inside the ball or not; else its images lie in the ball.
     leaves_ball: whether they need not, for training only.
@@ -104,9 +105,12 @@ class Attack(ABC):
         """Raise UserError if an option does not fit a model of so many classes."""
         assert classes > 0, "a model has classes"
 
-    @abstractmethod
     def cost(self, classes: int) -> Passes:
-        """Return the passes for an image that withstands the attack to its end, on a model of so many classes."""
+        """Return the passes for an image that withstands the attack to its end, on a model of so many classes.
+
+        They are counted (`counted_passes`); an attack of many thousands, or one that gives images up, states them instead.
+        """
+        return counted_passes(self, classes)
 
     @abstractmethod
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor | AttackResult:
@@ -168,6 +172,34 @@ class _FiniteChecked(nn.Module):
         for what, largest in self.largest.items():
             if largest and not torch.stack(largest).isfinite().all():
                 raise UserError(f"the model's {what} were not finite during the attack (nan or infinite); check its weights")
+
+
+class _Withstanding(nn.Module):
+    """A model on which no attack succeeds; it counts what passes through it, forward and backward."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.classes, self.passes = classes, Passes()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self._count(Passes(forward=len(x), calls=1))
+        if x.requires_grad:
+            x.register_hook(lambda gradient: self._count(Passes(backward=len(gradient), calls=1)))  # type: ignore[no-untyped-call]
+        logits = x.flatten(1).mean(1, keepdim=True) * torch.arange(self.classes)
+        return logits + 2 * self.classes * (torch.arange(self.classes) == 0)
+
+    def _count(self, passes: Passes) -> None:
+        self.passes += passes
+
+
+@cache
+def counted_passes(attack: Attack, classes: int) -> Passes:
+    """Return the passes that an attack makes for an image, counted on eight small images that withstand it."""
+    model, number = _Withstanding(classes), 8
+    x, y = torch.full((number, 1, 4, 4), 0.5), torch.zeros(number, dtype=torch.long)
+    attack.craft(model, x, y, BALLS[attack.norms[0]](0.1), torch.Generator().manual_seed(0))
+    passes = model.passes
+    return Passes(passes.forward / number, passes.backward / number, passes.calls)
 
 
 def _check(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:

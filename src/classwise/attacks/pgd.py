@@ -9,7 +9,7 @@ from annotated_types import Gt
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes
+from classwise.attacks.base import Attack
 from classwise.attacks.losses import LOSSES, Loss, labels
 from classwise.core.errors import UserError
 from classwise.core.options import Count, OneOf, Positive
@@ -115,9 +115,6 @@ class PGD(Attack):
     success: Annotated[str, OneOf(("last", "any"))] = "last"
     restarts: Count = 1
 
-    def cost(self, classes: int) -> Passes:
-        return Passes.gradients(self.steps * self.restarts)
-
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         return (self._any if self.success == "any" else self._last)(model, x, y, ball, generator)
 
@@ -186,9 +183,6 @@ class FGSM(Attack):
     stops_early = False
     start: Annotated[str, OneOf(STARTS)] = "none"
     loss: Annotated[str, OneOf(LOSSES)] = "ce"
-
-    def cost(self, classes: int) -> Passes:
-        return Passes.gradients(1)
 
     @property
     def needs_labels(self) -> bool:

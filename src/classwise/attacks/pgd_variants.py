@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes
+from classwise.attacks.base import Attack
 from classwise.attacks.losses import Loss, cross_entropy, labels
 from classwise.attacks.pgd import PGD, STARTS, input_gradient, predict
 from classwise.core.errors import UserError
@@ -126,9 +126,6 @@ class NoisyFGSM(Attack):
     stops_early = False
     noise: Positive = 2.0
 
-    def cost(self, classes: int) -> Passes:
-        return Passes.gradients(1)
-
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         noisy = (x + self.noise * (ball.sample(x, generator) - x)).clamp(0, 1)
         return ball.step(noisy, input_gradient(model, noisy, y, cross_entropy)[1], ball.radius).clamp(0, 1)
@@ -161,9 +158,6 @@ class TargetedPGD(Attack):
     @property
     def class_specific(self) -> bool:
         return self.target not in ("all", "next")
-
-    def cost(self, classes: int) -> Passes:
-        return Passes.gradients(self.steps * (classes - 1 if self.target == "all" else 1))
 
     def check(self, classes: int) -> None:
         """Raise UserError if a target does not exist."""
