@@ -41,7 +41,6 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
     gained = xr.DataArray(against, dims="defence") != ""
     rhos = rho(outcomes.sel(attack=attack), {name: bases[name] for name in names})
     lowest = [rates.label.values[row == np.nanmin(row)] for row in rates.transpose("defence", "label").values]
-    paper = {name: source for source, some in SOURCES.items() for name in some}
     columns = {
         "defence": names,
         "worst class": [f"class {some[0]}" if len(some) == 1 else f"{len(some)} classes" for some in lowest],
@@ -53,7 +52,7 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
         "base": against,
         **{f"class {label}": rates.sel(label=label) for label in rates.label.values},
         "seconds": seconds.sel(defence=names),
-        "paper": [paper.get(name, "") for name in names],
+        "paper": [SOURCES.get(name, "") for name in names],
     }
     table = pd.DataFrame(columns).sort_values(["worst", "robust"], ascending=False, ignore_index=True)
     table.insert(0, "rank", table.index + 1)

@@ -1,5 +1,9 @@
 """Sections of no paper: the attacks, and all defences side by side."""
 
+import csv
+from itertools import groupby
+from pathlib import Path
+
 import xarray as xr
 
 from classwise.core.results import MISSING
@@ -16,65 +20,17 @@ _ATTACKS = (
     *(Evaluation(attack=name, precision="bfloat16") for name in ("pgd-20", "apgd-ce")),
 )
 
-# Every defence is here, in OF_CFA or in NOT_COMPARED; a test compares them with DEFENCES, which needs torch.
-_COMPARED = (
-    *("standard", "pgd-at", "trades", "trades-normalised", "mart", "pgd-he", "trades-he", "fat", "fat-trades"),
-    *("label-smoothing", "me-at", "me-trades", "similarity", "targeted-at", "fgsm-rs", "n-fgsm", "free-at"),
-    *("cost-sensitive", "class-balanced", "ldam", "ldam-drw"),
-    *("trades-ccm", "trades-ccr", "frl-rw", "frl-rmrw", "dafa", "wat", "faal", "codat", "csr"),
-)
-# Those that the trainings of Wei 2023, Tables 1 to 3, give, by their names in `methods.METHODS`.
-OF_CFA = {
-    "at-ccm": "AT + CCM",
-    "at-cfa": "AT + CFA",
-    "trades-ccm-ccr": "TRADES + CCM + CCR",
-    "trades-cfa": "TRADES + CFA",
-    "fat-constant": "FAT",
-    "fat-ccm": "FAT + CCM",
-    "fat-cfa": "FAT + CFA",
-    "at-ema": "AT + EMA",
-    "at-fawa": "AT + FAWA",
-    "trades-ema": "TRADES + EMA",
-}
-NOT_COMPARED = {
-    "standard-smoothed": "section 3.1 of Entropy 2022 compares it with standard",
-    "trades-smoothed": "section 3.1 of Entropy 2022 compares it with trades",
-    "trades-per-class": "its options name classes",
-    "at-per-class": "its options name classes",
-    "single-class-at": "it attacks one class only, as a diagnostic",
-    "rst": "it needs pseudo-labelled images",
-    "me-rst": "it needs pseudo-labelled images",
-}
+# What is said of each defence: the paper that proposes it, or describes it as it is here; the row of Tables 1 to 3 of Wei 2023 with
+# it (`methods.METHODS`); or why the page "defences" does not train it. `about` may be of several.
+_ROWS = list(csv.DictReader(Path(__file__).with_name("defences.csv").read_text(encoding="utf-8").splitlines()))
+_COMPARED = tuple(row["defence"] for row in _ROWS if not (row["method"] or row["not_compared"]))
+OF_CFA = {row["defence"]: row["method"] for row in _ROWS if row["method"]}
+NOT_COMPARED = {row["defence"]: row["not_compared"] for row in _ROWS if row["not_compared"]}
+SOURCES = {row["defence"]: row["paper"] for row in _ROWS if row["paper"]}
 # Not on digits: each is a variant of a row that is, or converges too slowly (targeted-at), and no claim reads it.
 _ON_PHOTOGRAPHS = ("trades-he", "trades-normalised", "fat", "fat-trades", "frl-rw", "targeted-at")
 # The part of the page "defences" with the trainings of CFA.
 CFA = "CFA"
-# By paper the defences that it proposes, or describes as they are here; a test compares them with DEFENCES and references.bib.
-SOURCES = {
-    "Madry et al. 2018": ("pgd-at",),
-    "Zhang et al. 2019": ("trades",),
-    "Wang et al. 2020": ("mart",),
-    "Pang et al. 2020": ("pgd-he", "trades-he"),
-    "Zhang et al. 2020": ("fat", "fat-trades"),
-    "Wong et al. 2020": ("fgsm-rs",),
-    "De Jorge et al. 2022": ("n-fgsm",),
-    "Shafahi et al. 2019": ("free-at",),
-    "Carmon et al. 2019": ("rst",),
-    "Cui et al. 2019": ("class-balanced",),
-    "Cao et al. 2019": ("ldam", "ldam-drw"),
-    "Benz et al. 2020": ("similarity", "targeted-at", "cost-sensitive", "at-per-class"),
-    "Tian et al. 2021": ("trades-per-class",),
-    "Xu et al. 2021": ("frl-rw", "frl-rmrw"),
-    "Entropy 2022": (
-        *("label-smoothing", "trades-smoothed", "standard-smoothed", "me-at", "me-trades", "me-rst", "single-class-at"),
-    ),
-    "Wei et al. 2023": (*OF_CFA, "trades-normalised", "trades-ccm", "trades-ccr"),
-    "Li and Liu 2023": ("wat",),
-    "Lee et al. 2024": ("dafa",),
-    "Zhang et al. 2024": ("faal",),
-    "Zhi et al. 2025": ("codat",),
-    "Jin et al. 2025": ("csr",),
-}
 
 
 SECTIONS: dict[str, Section] = {
@@ -104,3 +60,15 @@ def add_cfa(data: xr.Dataset, cfa: xr.Dataset) -> xr.Dataset:
             rows += [row] * known
     how = {"join": "outer", "fill_value": MISSING, "coords": "minimal", "compat": "override", "combine_attrs": "override"}
     return xr.concat(rows, "defence", **how)  # type: ignore[call-overload,no-any-return]
+
+
+def formulas() -> str:
+    """Return in Markdown what each defence minimises and where it is from, as lists that open."""
+    texts = []
+    for _, group in groupby(_ROWS, key=lambda row: row["group"]):
+        rows = list(group)
+        lines = [f"- {row['about']}" for row in rows if row["about"]]
+        lines += [f"- {row['defence']} is not compared here: {row['not_compared']}." for row in rows if row["not_compared"]]
+        names = ", ".join(row["defence"] for row in rows)
+        texts.append("\n".join(["<details>", f"<summary>{names}</summary>", "", *lines, "", "</details>"]))
+    return "\n".join(texts)

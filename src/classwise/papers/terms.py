@@ -1,4 +1,4 @@
-"""What claims compare, written as it is read: of(mcd, "pgd-at", "pgd-20") - of(mcd, "standard").
+"""What claims compare, written as it is read: value(mcd, "pgd-at", "pgd-20") - value(mcd, "standard").
 
 A term is the measure of a claim: it takes sums over images (`bootstrap.sums`) and gives a number for each draw. It knows which
 networks and attacks it reads, so that a claim need not list them, and what it is in words. What the claims of a paper say is in

@@ -40,16 +40,17 @@ def attack_settings(name: str, options: dict[str, Any] | None = None) -> str:
     return _named(built, shown)
 
 
-def method_settings(names: Sequence[str]) -> pd.DataFrame:
+def method_settings(names: Sequence[str] | None = None) -> pd.DataFrame:
     """Return the objective, the calibration and the averaging of each defence; of their settings those that are not 0 or None.
 
-    names: of defences, or of averages that any training can keep (`Spec.averages`), which have an averaging only.
+    names: of defences (None: all of them), or of averages that any training can keep (`Spec.averages`), which have an averaging
+    only.
     """
     from classwise import defences  # torch
     from classwise.defences.averaging import AVERAGINGS
 
     kinds, rows = ["objective", "calibration", "averaging"], dict[str, dict[str, str]]()
-    for name in names:
+    for name in defences.DEFENCES if names is None else names:
         average = {"averaging": AVERAGINGS[name]} if name in AVERAGINGS else None
         parts = average or {kind: getattr(defences.build(name), kind) for kind in kinds}
         rows[name] = {kind: _named(one, {key: value for key, value in vars(one).items() if value}) for kind, one in parts.items()}
