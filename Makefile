@@ -5,10 +5,11 @@ UV := .venv/bin/uv
 READY := .venv/.ready
 AT_ONCE ?= -n logical --maxprocesses 8 --dist worksteal
 TOOK := build/tests.seconds
+ACCEPTED := test_golden test_answers
 TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 
 .DEFAULT_GOAL := help
-.PHONY: help book zip test notebook lab serve run bench converged picture lock clean
+.PHONY: help book zip test quick accept page notebook lab serve run bench converged picture lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -35,6 +36,20 @@ test: $(READY) ## ruff, mypy, and all tests, the built book in a browser among t
 	@began=$$(date +%s); $(PY) -m ruff check . && $(PY) -m ruff format --check . || exit 1; $(PY) -m mypy & types=$$!; \
 	  $(PY) -m pytest $(AT_ONCE); tests=$$?; wait $$types || { echo "mypy found errors, see above"; exit 1; }; \
 	  test $$tests -eq 0 && mkdir -p build && echo $$(($$(date +%s) - began)) > $(TOOK)
+
+quick: $(READY) ## ruff, mypy, and the tests that take seconds: no browser, no kills, no clusters
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest $(AT_ONCE) -m "not slow"
+
+accept: $(READY) ## renew every golden file and the table of contents, and show what changed; say why in the commit
+	@for one in $(ACCEPTED); do PYTHONPATH=tests $(PY) -m tests.$$one || exit 1; done; \
+	  $(PY) -c "from classwise.book import build; build.write_table_of_contents()"
+	@git status --short tests/golden book/_toc.yml && git diff --stat tests/golden book/_toc.yml
+
+page: $(READY) ## a new page with one claim, from templates: NAME=tian2021/7-new-question
+	@test -n "$(NAME)" || { echo 'say which: make page NAME=tian2021/7-new-question'; exit 2; }
+	@$(PY) -m classwise.book.new_page $(NAME)
+	@$(PY) -m ruff check --quiet --fix src/classwise/papers && $(PY) -m ruff format --quiet src/classwise/papers
+	@echo "next: make accept, then make notebook NB=$(NAME)"
 
 notebook: $(READY) ## one notebook with other parameters: NB=tian2021/4-1-class-bias P="eps=0.1 seeds=[0,1]"
 	@test -n "$(NB)" || { echo 'say which: make notebook NB=tian2021/4-1-class-bias P="seeds=[0]"; the names are those under notebooks/'; exit 2; }

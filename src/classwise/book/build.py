@@ -68,6 +68,13 @@ def table_of_contents() -> str:
     return str(yaml.safe_dump({"format": "jb-book", "root": HOME, "parts": parts}, sort_keys=False))
 
 
+def write_table_of_contents() -> None:
+    """Write book/_toc.yml, if it changes."""
+    path, contents = checkout() / "book" / "_toc.yml", table_of_contents()
+    if not path.exists() or path.read_text() != contents:
+        write(path, contents.encode())
+
+
 def scripts() -> list[Path]:
     """Return the scripts that every page needs, made once: the Vega bundle with charts.js, and MathJax."""
     from altair.utils._importers import vl_version_for_vl_convert  # slow to import, unlike vl_convert
@@ -323,9 +330,7 @@ def render(console: Console) -> bool:
 def build(scale: str, console: Console, workers: int | None = None, scheduler: str | None = None) -> Path:
     """Compute what is missing, execute what changed, render the book, and return its first page."""
     requests = {name: registry.request(name, scale) for name in registry.SECTIONS}
-    toc, contents = checkout() / "book" / "_toc.yml", table_of_contents()
-    if not toc.exists() or toc.read_text() != contents:
-        write(toc, contents.encode())
+    write_table_of_contents()
     with lock(console):
         from classwise.runs import audits  # torch
         from classwise.runs.schedule import plan
