@@ -42,7 +42,7 @@ def verdict(data, measure, low=0.0, high=np.inf):
 def draws_of(data, parts=gains, largest=False):
     claim = Claim("c", "wei2023/page", "1", "A claim.", terms.least(parts, largest=largest))
     quantity = Quantity(claim, data.expand_dims(seed=[0]))
-    return extreme_draws(quantity.effects, quantity.redrawn(400, 0), quantity.group, largest=largest)
+    return extreme_draws(quantity.effects, quantity.redraw(400, 0), quantity.group, largest=largest)
 
 
 def chances(data):

@@ -358,7 +358,7 @@ def test_every_evaluation_carries_what_makes_it_believable(data, small, done):
     assert found.member.sel(attack="pgd-10").isin([-1]).all()
     assert found.member.sel(attack="strong").isin([-1, 0, 1]).all()
     assert runs.sanity_summary(found.drop_attrs()) == "No sanity checks were made."
-    doubtful = found.assign_attrs(concerns=json.dumps({"gradients vanish": ["standard under pgd-20"]}))
+    doubtful = found.assign_attrs(warnings=json.dumps({"gradients vanish": ["standard under pgd-20"]}))
     assert runs.sanity_summary(doubtful) == f"Sanity warnings: gradients vanish (standard under pgd-20). {sanity.RULE}"
 
 

@@ -20,8 +20,8 @@ _ATTACKS = (
     *(Evaluation(attack=name, precision="bfloat16") for name in ("pgd-20", "apgd-ce")),
 )
 
-# What is said of each defence: the paper that proposes it, or describes it as it is here; the row of Wei 2023, Tables 1 to 3, with
-# it (`methods.METHODS`); or why the page "defences" does not train it. `about` may be of several.
+# What is said of each defence: the paper that proposes it, or describes it as it is here; the row of Wei 2023, Tables 1 to 3,
+# with it (`methods.METHODS`); or why the page "defences" does not train it. `about` may be of several.
 _ROWS = list(csv.DictReader(Path(__file__).with_name("defences.csv").read_text(encoding="utf-8").splitlines()))
 _COMPARED = tuple(row["defence"] for row in _ROWS if not (row["method"] or row["not_compared"]))
 OF_CFA = {row["defence"]: row["method"] for row in _ROWS if row["method"]}
