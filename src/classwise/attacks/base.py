@@ -56,16 +56,21 @@ class Passes:
 
 
 class Attack(ABC):
-    """A frozen dataclass with `search`; called as `attack(model, x, y, ball, generator) -> x_adv`.
+    """Base of attacks: frozen dataclasses with `search`, called as `attack(model, x, y, ball, generator) -> x_adv`.
 
-    minimum_norm: whether it returns the closest misclassified image, inside the ball or not; else its images lie in the ball.
-    leaves_ball: whether they need not, for training only.
-    black_box: whether it uses no gradients; such an attack counts its queries. norms: the balls for which it is defined.
-    sign_gradient: whether its steps follow the sign of the gradient, so that the search may run in bfloat16. needs_labels:
-    whether it accepts labels only, no target probabilities. stops_early: whether it leaves an image alone once it is
-    misclassified. class_specific: whether its options name classes, which a dataset may lack. traceable: whether all images take
-    the same steps up the cross-entropy at one temperature, so that the attack can be followed step by step. loss_fn: the loss
-    that its steps ascend; None where there is not one loss, or no ascent.
+    Attributes
+    ----------
+    norms, minimum_norm, leaves_ball
+        the balls for which it is defined; whether it returns the closest misclassified image, inside the ball or not, where other
+        attacks stay in the ball; whether its images may leave the ball, for training only.
+    black_box, needs_labels
+        whether it uses no gradients, and counts its queries; whether it takes labels only, no target probabilities.
+    sign_gradient, stops_early, class_specific
+        whether its steps follow the sign of the gradient, so that the search may run in bfloat16; whether it leaves an image
+        alone once it is misclassified; whether its options name classes, which a dataset may lack.
+    traceable, loss_fn
+        whether all images take the same steps up the cross-entropy at one temperature, so that the attack can be followed step by
+        step; the loss that its steps ascend, None where there is more than one, or no ascent.
     """
 
     minimum_norm: ClassVar[bool] = False

@@ -23,9 +23,13 @@ __all__ = ["BATCH_NORM_MODES", "DEFENCES", "Defence", "baseline_of", "build"]
 class Defence:
     """How a model is trained.
 
-    attack: the name of the inner attack, None for none. head: of the network, a name of models.HEADS. validation_attack: measures
-    the validation images where the calibration or the averaging needs them. overfitting_check: the attack that detects
-    catastrophic overfitting, None where the inner attack has several steps.
+    Parameters
+    ----------
+    objective, calibration, averaging, head
+        the loss; what gives each class its own settings; the average of weights, if any; the last layer, one of `models.HEADS`.
+    attack, validation_attack, overfitting_check
+        the inner attack, None for none; the attack that measures the validation images where the calibration or the averaging
+        needs them; the one that detects catastrophic overfitting, None where the inner attack has several steps.
     """
 
     objective: Objective

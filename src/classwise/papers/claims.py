@@ -43,23 +43,34 @@ class NoAverage(MeasurementError):
 class Claim:
     """A sentence of a paper, the measure that tests it, and the range in which it holds.
 
-    name: short, unlike any other of its section. section: the notebook that judges it, "paper/section". where: its place in the
-    paper. statement: the sentence in our words. measure, low, high: it holds where the measure lies between low and high; the
-    range is the widest that the words allow. unit: of the measure. reported: the paper's own value of the measure, or a function
-    that computes it from the published tables; None where it gives none. reported_on: the dataset it was reported on.
-    defences, attacks: those that the measure needs, "one|other" for alternatives; it is computed on the images that all of them
-    were evaluated on. dims: further dimensions it needs. grid: by dimension, values at which each of the defences must have been
-    evaluated, because the measure compares them. values: further quantities of each image, whose sums the measure takes.
-    data: the Dataset of outcomes that it is computed from, where a section has several. readout: which outputs of a network count
-    that was evaluated with more than one readout. datasets: those that can test it, () for any; excluded_because: why others
-    cannot. log: the measure is a ratio, and its interval that of its logarithm. truth: gives draws of the true value of the
-    measure from outcomes, their number and seed, where reflected draws (`draws.reflect_draws`) would be wrong. of: what the
-    measure takes: "outcomes", sums over images (`bootstrap.sums`), or "features", statistics of features along seed
-    (`stats.features.statistics`); these are resampled by blocks of images. family: "main", for which p-values are corrected
-    together with those of its section (family_size: so many); "control", ours, which stands by itself; "description", which
-    could hardly be otherwise and has no verdict. absolute: it says a level, not a difference, which is judged only at scales that
-    reach those of the papers (`Scale.levels`). permuted: of a correlation over classes, what a permutation test puts in another
-    order (`significance.permute_classes`), "" for no such test.
+    Parameters
+    ----------
+    name, section, where, statement
+        short, unique in its section; the notebook that judges it, "paper/section"; its place in the paper; our words for it.
+    measure, low, high, unit
+        it holds where the measure lies between low and high, the widest range that the words allow; the unit of all three.
+    reported, reported_on
+        the paper's own value of the measure, or what computes it from its tables, None if it has none; the dataset of that value.
+    defences, attacks, dims, grid
+        those that the measure needs ("one|other" for alternatives), which is computed on the images common to all; further
+        dimensions that it needs; by dimension, the values at which each defence must have been evaluated: it compares them.
+    values, data, readout
+        further quantities of each image, whose sums the measure takes; the Dataset of outcomes that it is computed from, where a
+        section has several; which outputs count of a network that was evaluated with more than one readout.
+    datasets, excluded_because
+        those that can test it, () for any; why others cannot.
+    log, truth
+        whether the measure is a ratio, and its interval that of its logarithm; gives draws of its true value from outcomes, their
+        number and a seed, where reflected draws (`draws.reflect_draws`) would be wrong.
+    of
+        what the measure takes: "outcomes", sums over images (`bootstrap.sums`), or "features", statistics of features along seed
+        (`stats.features.statistics`), which are resampled by blocks of images.
+    family, family_size
+        "main", for which p-values are corrected together with those of its section (at least family_size); "control", ours, which
+        stands by itself; "description", which could hardly be otherwise and has no verdict.
+    absolute, permuted
+        whether it says a level, not a difference: levels are judged only at scales that reach those of the papers
+        (`Scale.levels`); what a permutation test of a correlation over classes reorders (`significance.permute_classes`), or "".
     """
 
     name: str
@@ -127,15 +138,21 @@ class Claim:
 class Verdict:
     """The result of testing a claim on runs.
 
-    verdict: "holds", "fails", "open" (undecided), "described" (measured, and `reason` says why it is not decided) or "not tested"
-    (`reason` says why). effect: the measure on all images, between low and high, the interval of the verdict: the claim holds
-    where the full interval lies within the range, and fails where none of it does. p: the one-sided p-value of the claim, or of
-    its opposite where that is smaller; adjusted: for all main claims of the section, tested or not (Holm). seeds, images: the
-    numbers behind it. permutation_p: the two-sided p-value of a correlation against classes in random order, which images and
-    trainings say nothing of. unreachable: whether it is not tested because no run of its scale could test it on this dataset.
-
     A theorem is computed in closed form (scale CLOSED_FORM) for as many drawn settings as `images` says: effect is the least
     margin, low and high are the least and the largest, and it fails with a single violation. It has no p.
+
+    Parameters
+    ----------
+    claim, scale, dataset, seeds, images
+        the claim, where it was tested, and the numbers of seeds and images behind the verdict.
+    verdict, reason, unreachable
+        "holds", "fails", "open" (undecided), "described" (measured, but not decided) or "not tested"; why, of the last two;
+        whether it is not tested because no run of its scale could test it on this dataset.
+    effect, low, high
+        the measure on all images and its interval: the claim holds where all of it lies in the range, and fails where none does.
+    p, adjusted, permutation_p
+        the one-sided p-value of the claim, or of its opposite where that is smaller; the same for all main claims of the section,
+        tested or not (Holm); two-sided, of a correlation against permuted classes, of which images and trainings say nothing.
     """
 
     claim: Claim

@@ -44,9 +44,13 @@ def merge(*layers: Fields) -> dict[str, Any]:
 class Recipe:
     """How one paper trains and attacks: what differs from the other papers.
 
-    run: fields of Spec. defences, datasets: by the name of a defence or dataset, the fields in which it differs. attacks: by the
-    name of an attack in a section, the fields of Evaluation that make it the paper's own. sections: by the name of a section's
-    notebook, the attacks in which it differs from the others.
+    Parameters
+    ----------
+    run, defences, datasets
+        fields of Spec; by the name of a defence or of a dataset, those in which it differs.
+    attacks, sections
+        by the name of an attack in a section, the fields of Evaluation that make it the paper's own; by the name of a section's
+        notebook, the attacks in which it differs from the others.
     """
 
     run: Fields = field(default_factory=dict)
@@ -60,13 +64,19 @@ class Recipe:
 class Scale:
     """The same experiments, smaller or bigger: what every run of a scale shares, and its seeds.
 
-    run: fields of Spec. seeds: the repetitions. inner_attack: options of the attack inside the training, for defences that take
-    steps. inner_elsewhere: the same at a larger radius and on other datasets than `run` has. shared: fields of Spec that no
-    section changes, so that one training serves all its readers. defences: by the name of a defence, the fields in which it
-    differs. attacks: by the name of an attack, the fields of Evaluation in which it is reduced. paper_recipes: whether each paper
-    trains by its own recipe, else all papers train alike. note: what applies to all its results. recorded_only: whether the book
-    and notebooks show what is recorded and compute nothing. levels: whether its networks are as strong as those of the papers, so
-    that claims on levels are judged. unsound: by the end of the name of a defence in claims, why it is not tested here.
+    Parameters
+    ----------
+    run, seeds, shared
+        fields of Spec; the repetitions; fields of Spec that no section changes, so that one training serves all its readers.
+    inner_attack, inner_elsewhere
+        options of the inner attack, for defences that take steps; the same at larger radii or on other datasets than in `run`.
+    defences, attacks
+        by name, the fields of Spec in which a defence differs, and the fields of Evaluation in which an attack is reduced.
+    paper_recipes, recorded_only, levels
+        whether each paper trains by its own recipe, else all papers train alike; whether book and notebooks show what is recorded
+        and compute nothing; whether its networks are as strong as those of the papers, so that claims on levels are judged.
+    note, unsound
+        what applies to all its results; by the end of the name of a defence in claims, why it is not tested here.
     """
 
     run: Fields

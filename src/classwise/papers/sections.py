@@ -37,13 +37,19 @@ class Derived:
 class Part:
     """Runs, and how each of them is evaluated.
 
-    run: fields of Spec that differ from those of the scale. max_seeds: how many of the scale's seeds are computed,
-    the first ones, where they are not only read; None for all. at: multiples ("1/2") of the radius of the scale at which attacks
-    are evaluated, whatever radius a run was trained with, and clean images at the first one; () is the radius of each run.
-    extra_evaluations: by defence, those of it alone, at the radius of each run. target: which class of a dataset targeted attacks
-    aim at; None leaves their own target. variants: what varies apart from defences and seeds; it takes precedence over what a
-    reader chooses. features: the attacks ("clean") of whose images it needs the features of each class. adds: what else its
-    outcomes hold, by name (`runs.pages.ADDED`).
+    Parameters
+    ----------
+    title, defences, run
+        what pages call it; the defences that are trained; fields of Spec that differ from those of the scale.
+    max_seeds, variants
+        how many of the scale's seeds are computed, the first ones, where they are not only read, None for all; what varies apart
+        from defences and seeds, with precedence over what a reader chooses.
+    evaluations, extra_evaluations, at
+        those of every run; by defence, those of it alone, at the radius of each run; multiples ("1/2") of the radius of the scale
+        at which attacks are evaluated, whatever that of the run, and clean images at the first one, () for the radius of the run.
+    target, features, adds
+        which class of a dataset targeted attacks aim at, None for their own target; the attacks ("clean") of whose images it
+        needs the features of each class; what else its outcomes hold, by name (`runs.pages.ADDED`).
     """
 
     title: str
@@ -61,12 +67,15 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Section(Part):
-    """A section of a paper: its own runs and evaluations, and its parts.
+    """A section of a paper: its own runs and evaluations, by the fields of `Part`, and its parts.
 
-    gallery: whether its page shows images attacked by the last evaluation, of the first seed. traces: whether it records each
-    step of the attacks. parts: by name, further runs or evaluations. datasets: by scale, the others on which it is repeated with
-    its parts, each a part by its name. arrange: by the name that claims give as `data`, how a Dataset is made of the outcomes of
-    the section and of its parts.
+    Parameters
+    ----------
+    gallery, traces
+        whether its page shows images attacked by the last evaluation, of the first seed; whether it records each step of attacks.
+    parts, datasets, arrange
+        further runs or evaluations, by name; by scale, the other datasets on which it is repeated with its parts, each a part by
+        its name; by the name that claims give as `data`, how a Dataset is made of the outcomes of the section and of its parts.
     """
 
     gallery: bool = False
@@ -80,9 +89,13 @@ class Section(Part):
 class Paper:
     """A paper: its sections, its claims, its own recipe and its printed tables.
 
-    name: of its folder. title: as the book calls it. recipe: how it trains and attacks at scale "paper". sections: by the name of
-    their notebook, "tian2021/4-1-...". theorems: by the name of a page without runs, what judges its claims by computation alone
-    (scale CLOSED_FORM). notebooks: its pages in the order of the book; by default those of its sections.
+    Parameters
+    ----------
+    name, title, recipe, tables
+        the name of its folder; what the book calls it; how it trains and attacks at scale "paper"; its printed tables, if any.
+    sections, claims, theorems, notebooks
+        its sections by their notebook, "tian2021/4-1-..."; its claims; by the name of a page without runs, what judges its claims
+        by computation alone (scale CLOSED_FORM); its pages in the order of the book, by default those of its sections.
     """
 
     name: str
@@ -125,8 +138,14 @@ class Paper:
 class Request:
     """Runs at a scale and their evaluations, and the same for each part of the section.
 
-    features: the attacks of whose images the features are needed. Of a request that was restricted to what is stored: incomplete,
-    the defences and seeds of which a run or an evaluation is left out; absent, the evaluations that single runs lack.
+    Parameters
+    ----------
+    specs, evaluations, extra_evaluations
+        the runs; the evaluations of each; by defence, further ones of its runs alone.
+    scale, parts, features
+        the name of the scale; the requests of the parts, by name; the attacks on whose images the features are needed.
+    incomplete, absent
+        if restricted to what is stored: defences and seeds that lack a run or an evaluation; evaluations that single runs lack.
     """
 
     specs: tuple[Spec, ...]

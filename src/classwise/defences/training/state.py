@@ -22,13 +22,17 @@ class Diverged(RuntimeError):
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What stays the same in all epochs of a training: fields of Spec with their names resolved, and
+    """What stays the same in all epochs of a training: these fields, and fields of Spec with their names resolved.
 
-    attack: the inner attack. validation_attack: measures the validation images after the epochs where something needs it, at the
-    validation_radius; None is that of the training.
-    select_by: the criterion of the best epoch, a name of checkpoints.CRITERIA; None keeps none. overfitting_check: the attack
-    that detects catastrophic overfitting on training images; the training then ends with the weights of the epoch before. extra:
-    how many of the training images, the last ones, are pseudo-labelled. averages: kept next to the training, by name.
+    Parameters
+    ----------
+    attack, extra, averages
+        the inner attack, if any; how many training images, the last ones, are pseudo-labelled; averages that are kept, by name.
+    validation_attack, validation_radius
+        measures the validation images after the epochs where something needs it; its radius, None for that of the training.
+    select_by, overfitting_check
+        the criterion of the best epoch, a name of `checkpoints.CRITERIA`, None to keep none; the attack that detects catastrophic
+        overfitting on training images, after which the training ends with the weights of the epoch before.
     """
 
     defence: Defence
