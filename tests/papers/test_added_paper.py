@@ -18,7 +18,7 @@ from classwise.core.spec import Evaluation
 from classwise.papers.claims import Claim
 from classwise.papers.scales import COMMON
 from classwise.papers.sections import Paper, Section
-from classwise.papers.terms import of
+from classwise.papers.terms import value
 from classwise.stats.metrics import overall
 
 NAME = "made2026/1-first"
@@ -29,7 +29,7 @@ SECTION = Section(
     run={"width": 4, "epochs": 1},
     max_seeds=1,
 )
-ATTACKED = {"measure": of(overall, "standard", "fgsm"), "defences": ("standard",), "attacks": ("fgsm",)}
+ATTACKED = {"measure": value(overall, "standard", "fgsm"), "defences": ("standard",), "attacks": ("fgsm",)}
 CLAIMS = (Claim("below-chance", NAME, "1", "Attacked, it is no better than chance.", high=10, **ATTACKED),)
 PAPER = Paper(name="made2026", title="Made et al. 2026", recipe=COMMON, sections={NAME: SECTION}, claims=CLAIMS)
 """

@@ -285,8 +285,8 @@ def held_out_worst(results: xr.Dataset) -> tuple[int, int]:
 def match_networks(results: xr.Dataset, others: xr.Dataset) -> xr.Dataset:
     """Return two networks in the worst case, image by image, along label: "all images", then the classes.
 
-    results, others: of `runs.audited`; a UserError unless they are of the same images and attacks. first, second: the accuracies
-    in percent; difference: first less second, in points, along bound, with the interval of matched pairs; only_first,
+    results, others: of `runs.audit_outcomes`; a UserError unless they are of the same images and attacks. first, second: the
+    accuracies in percent; difference: first less second, in points, along bound, with the interval of matched pairs; only_first,
     only_second: the numbers of images that one of them withstands alone; apart: whether the interval, of classes corrected for
     their number, excludes 0.
     """

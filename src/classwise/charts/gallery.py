@@ -152,7 +152,7 @@ def attack_live(
 ) -> Show:
     """Return what `class_explorer` shows in a live kernel: images of the chosen class, split and radius, attacked on each choice.
 
-    `attacker` is `runs.attacker`. Of each defence or network the first of `subjects` is attacked, after its last epoch, in
+    `attacker` is `runs.attack_function`. Of each defence or network the first of `subjects` is attacked, after its last epoch, in
     `count` images. Further controls choose the attack (at first that of `evaluation`, else one of LIVE_ATTACKS), other images of
     the class, and a multiple of the radius. Above the images stand the attack, the radius and the seconds that it took.
     """

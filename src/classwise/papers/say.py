@@ -66,7 +66,7 @@ def effect(bounds: xr.DataArray, sentence: str, than: float = 0.0) -> str:
 def verdicts(judged: Sequence[Verdict], *names: str) -> str:
     """Return the verdicts on some claims in Markdown, a line each: the claim, whether it holds, our value, p and the images.
 
-    judged: of `runs.judged`. Names of claims that are not among them are a UserError.
+    judged: of `runs.judge_section`. Names of claims that are not among them are a UserError.
     """
     for name in names:
         _named(judged, name)

@@ -135,7 +135,7 @@ def attack_inputs(subject: Subject, evaluation: Evaluation) -> tuple[Images, att
 
 
 def attack_function(subject: Subject, evaluation: Evaluation) -> Callable[..., xr.Dataset]:
-    """Return the function of `runs.attacker` for a network whose weights are here."""
+    """Return the function of `runs.attack_function` for a network whose weights are here."""
     check_evaluation(evaluation, subject)
     model, source = _networks(subject, evaluation)
 
