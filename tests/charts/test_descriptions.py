@@ -99,8 +99,7 @@ CHARTS = {
     ),
     "explorers.class_ranking": (
         lambda: explorers.class_ranking(
-            *(part(counts(defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson)),
-            [NETWORKS[-1]],
+            *(part(counts(defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson)), [NETWORKS[-1]]
         ),
         ["10 % (class 8)", "64 %"],
     ),
@@ -205,10 +204,7 @@ CHARTS = {
         ),
         ["Cosines of class 8"],
     ),
-    "theory_explorer.model_explorer": (
-        lambda: theory_explorer.model_explorer(MODEL, 50, live=False),
-        ["14.5 points clean"],
-    ),
+    "theory_explorer.model_explorer": (lambda: theory_explorer.model_explorer(MODEL, 50, live=False), ["14.5 points clean"]),
     "trace_explorer.explore": (
         lambda: trace_explorer.explore(TRACES, {}, live=False),
         ["1 failures of PGD on 1 images", "succeeds in 1"],

@@ -17,10 +17,7 @@ from classwise.defences.averaging import AVERAGINGS
 PARTS = {type(attack) for attack in ATTACKS.values()} | {type(average) for average in AVERAGINGS.values()}
 PARTS |= {type(part) for one in DEFENCES.values() for part in (one.objective, one.calibration, one.averaging)}
 CLASSES = sorted([*PARTS, Spec, Evaluation, Audit], key=lambda kind: kind.__name__)
-NEEDED = {
-    Spec: {"dataset": "digits", "eps": "0.2"},
-    Audit: {"network": "n", "sha256": "s", "dataset": "digits", "eps": "0.2"},
-}
+NEEDED = {Spec: {"dataset": "digits", "eps": "0.2"}, Audit: {"network": "n", "sha256": "s", "dataset": "digits", "eps": "0.2"}}
 # Numbers that may have any value, or are checked together with others.
 FREE = {"backward", "overshoot", "bias", "slack", "least_slack", "near", "reach", "target"}
 # Options of another type that name one of a few.

@@ -30,9 +30,7 @@ def tiny(monkeypatch):
     sections = {
         "defences": Section(title="", defences=("pgd-at", "at-ema", "standard")),
         "other": Section(
-            title="",
-            defences=("pgd-at",),
-            variants=lambda *_: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}],
+            title="", defences=("pgd-at",), variants=lambda *_: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}]
         ),
     }
     monkeypatch.setitem(scales.SCALES, "tiny", size)

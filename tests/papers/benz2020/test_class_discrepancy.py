@@ -52,10 +52,7 @@ EXTREMES = {
         [panels(90, 85, 5, SPREAD)],
         [panels(SPREAD, 85, 5, 60), panels(90, SPREAD, 5, 60), panels(90, 85, SPREAD, 60)],
     ),
-    "accuracy-for-robustness": (
-        [panels(95, 80, 5, 60)],
-        [panels(80, 95, 5, 60), panels(95, 80, 60, 5)],
-    ),
+    "accuracy-for-robustness": ([panels(95, 80, 5, 60)], [panels(80, 95, 5, 60), panels(95, 80, 60, 5)]),
 }
 
 

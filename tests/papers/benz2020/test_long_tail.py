@@ -45,10 +45,7 @@ EXTREMES = {
         [weighted(at(20, 3, rest=71), at(60, 3, rest=70))],
         [weighted(at(90, 3, rest=50), at(60, 3, rest=70)), weighted(at(20, 5, rest=70), 70)],
     ),
-    "weight-keeps-precision": (
-        [weighted(62, 60), weighted(at(50, 3, rest=95), 60)],
-        [weighted(MORE_OFTEN, 60)],
-    ),
+    "weight-keeps-precision": ([weighted(62, 60), weighted(at(50, 3, rest=95), 60)], [weighted(MORE_OFTEN, 60)]),
 }
 
 

@@ -29,10 +29,7 @@ USEFUL = sets((95, 95, 80, 70, 40))
 USELESS = sets((10, 10, 10, 70, 40))
 EXTREMES = {
     "robust-features-useful": ([USEFUL, sets((10, 10, 80, 5, 5))], [sets((95, 95, 4, 70, 40)), sets((95, 95, 2, 90, 90))]),
-    "non-robust-features-useful": (
-        [USEFUL, sets((10, 10, 5, 70, 40))],
-        [sets((95, 95, 80, 4, 40)), sets((95, 95, 80, 70, 4))],
-    ),
+    "non-robust-features-useful": ([USEFUL, sets((10, 10, 5, 70, 40))], [sets((95, 95, 80, 4, 40)), sets((95, 95, 80, 70, 4))]),
     "only-robust-set-robust": ([USEFUL, sets((95, 95, 20, 90, 90))], [sets((95, 95, 80, 70, 40), (60, 80, 20, 60, 5))]),
     "both-unequal": (
         [sets((70, 70, APART, APART, 70)), sets((70, 70, APART, APART[::-1], 70))],

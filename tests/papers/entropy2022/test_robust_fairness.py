@@ -86,10 +86,7 @@ EXTREMES = {
             accuracies(95, 70, np.where(CLASS < 2, 20, 70)),
         ],
     ),
-    "hard-classes-pay": (
-        [accuracies(95, 90 - 6 * CLASS, 80 - 6 * CLASS)],
-        [accuracies(95, 90 - 6 * CLASS, 20 + 6 * CLASS)],
-    ),
+    "hard-classes-pay": ([accuracies(95, 90 - 6 * CLASS, 80 - 6 * CLASS)], [accuracies(95, 90 - 6 * CLASS, 20 + 6 * CLASS)]),
     "lower-variance": both_orders(WIDE, MEDIUM, NARROW),
     "lower-relative-variance": both_orders(WIDE, MEDIUM, NARROW),
     "higher-similarity": both_orders(APART, BETWEEN, CLOSE),

@@ -63,10 +63,7 @@ EXTREMES = {
         [FOLLOWS, on_colours(MATED, MATED)],
         [on_colours(table_of(90, [*MATES[:7], (7, 2), *MATES[8:]]), 90), REVERSED],
     ),
-    "more-than-natural": (
-        [FOLLOWS],
-        [on_colours(60, 60, clean=(MATED, PARTED)), on_colours(MATED, MATED, clean=(MATED, 90))],
-    ),
+    "more-than-natural": ([FOLLOWS], [on_colours(60, 60, clean=(MATED, PARTED)), on_colours(MATED, MATED, clean=(MATED, 90))]),
     "white-helps": ([treated_as((70, 40, 40), (30, 60, 20))], [treated_as((40, 70, 70), (60, 30, 80))]),
     "natural-insensitive": (
         [treated_as((80, 80, 20), (30, 70, 90), 5), treated_as((81, 80, 20), (30, 70, 90), 5)],

@@ -1,20 +1,7 @@
 """Section 6.1: networks without a class, and with another trade-off for class 5."""
 
 import numpy as np
-from claim_answers import (
-    ACROSS,
-    ALONG,
-    BOTH_WAYS,
-    CAT,
-    CLASS,
-    DIGITS,
-    DOG,
-    PAIR,
-    at,
-    listed,
-    outcomes_with,
-    table_of,
-)
+from claim_answers import ACROSS, ALONG, BOTH_WAYS, CAT, CLASS, DIGITS, DOG, PAIR, at, listed, outcomes_with, table_of
 
 
 def homed(home, again=0.3, another=0.3, table=60):
@@ -73,10 +60,7 @@ EXTREMES = {
     ),
     "victim-gains": ([VICTIM_GAINS, swept(at(20, 3), 0, **{"6:0.1": at(-20, 3)})], [VICTIM_LOSES]),
     "victim-loses": ([VICTIM_GAINS, swept(0, at(-20, 3), **{"6:30": at(20, 3)})], [VICTIM_LOSES]),
-    "changed-class-loses": (
-        [swept(at(-20, 5, rest=20), at(20, 5, rest=-20))],
-        [swept(at(20, 5, rest=-20), at(-20, 5, rest=20))],
-    ),
+    "changed-class-loses": ([swept(at(-20, 5, rest=20), at(20, 5, rest=-20))], [swept(at(20, 5, rest=-20), at(-20, 5, rest=20))]),
     "evener": (
         [swept(at(30, 3, rest=at(10, 5)), at(-20, 3)), swept(at(20, 3, rest=-5), at(-20, 3))],
         [swept(at(-20, 3), at(30, 3, rest=at(10, 5))), swept(at(-20, 5, rest=30 * (CLASS % 2)), 0)],

@@ -108,10 +108,7 @@ EXTREMES = {
         [offsets("lambda2", 80, 85, 90), offsets("lambda2", FLAT, FLAT, FLAT, PEAKED)],
         [offsets("lambda2", 80, 85, 40), offsets("lambda2", PEAKED, 90, 90)],
     ),
-    "lambda2-overall": (
-        [of_offsets(40, 80), of_offsets(40, PEAKED, FLAT)],
-        [of_offsets(80, 40), of_offsets(80, FLAT, PEAKED)],
-    ),
+    "lambda2-overall": ([of_offsets(40, 80), of_offsets(40, PEAKED, FLAT)], [of_offsets(80, 40), of_offsets(80, FLAT, PEAKED)]),
     "hard-smaller-beta": BETAS[0],
     "easy-larger-beta": BETAS[1],
     "ccm-beyond-uniform": (

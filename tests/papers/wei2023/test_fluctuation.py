@@ -77,10 +77,7 @@ EXTREMES = {
         [inputs(swinging(60, 70, *CLASS))],
     ),
     "average-selects-unfair": ([inputs(UNFAIR, valid=VALID)], [inputs(COSTLY, valid=VALID)]),
-    "fair-choice-is-cheap": (
-        [inputs(two_epochs(of(10, 80), of(60, 80)), valid=VALID)],
-        [inputs(COSTLY, valid=VALID)],
-    ),
+    "fair-choice-is-cheap": ([inputs(two_epochs(of(10, 80), of(60, 80)), valid=VALID)], [inputs(COSTLY, valid=VALID)]),
     "fawa-stable": ([inputs(FLAT, fawa=FLAT - 1)], [inputs(FLAT, fawa=swinging(20, 30, 0))]),
     "fawa-steadies": (
         [inputs(swinging(20, 60, 0), fawa=swinging(40, 44, 0))],
@@ -155,8 +152,7 @@ def test_each_run_selects_its_epoch_on_validation_images_and_the_last_of_equal_o
 
 def test_the_chosen_epoch_is_evaluated_on_test_images():
     test = together(
-        evaluated({"plain": FLAT - np.arange(12)[:, None]}),
-        evaluated({"plain": FLAT - np.arange(12)[::-1, None]}, 1, first=2000),
+        evaluated({"plain": FLAT - np.arange(12)[:, None]}), evaluated({"plain": FLAT - np.arange(12)[::-1, None]}, 1, first=2000)
     )
     valid = together(evaluated({"plain": VALID}), evaluated({"plain": VALID}, 1, first=2000))
     choices = fluctuation.choices(test, valid)

@@ -65,10 +65,7 @@ EXTREMES = {
     "strong-attacks-harm-hard": both_ways(
         groups((95, 95), (20, 95), (60, 90)), groups((95, 95), (95, 20), (90, 60)), attack="clean"
     ),
-    "every-class-rises-last": (
-        [long((90, 40), (40, 70))],
-        [long((40, 90), (60, ONE_FALLS)), long((40, 90), (70, 40))],
-    ),
+    "every-class-rises-last": ([long((90, 40), (40, 70))], [long((40, 90), (60, ONE_FALLS)), long((40, 90), (70, 40))]),
 }
 
 

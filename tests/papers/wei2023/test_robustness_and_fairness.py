@@ -48,10 +48,7 @@ OVER_EMA = (
     [cfa("EMA", 75, 60), cfa("EMA", STRONGER, WORST)],
     [cfa("EMA", 60, 75), cfa("EMA", 75, 60, AT=50), cfa("EMA", FAIRER, WORST)],
 )
-FAIRER_THAN_EMA = (
-    [cfa("EMA", FAIRER, WORST)],
-    [cfa("EMA", STRONGER, WORST), cfa("EMA", FAIRER, WORST, FAT=at(10, 3, rest=90))],
-)
+FAIRER_THAN_EMA = ([cfa("EMA", FAIRER, WORST)], [cfa("EMA", STRONGER, WORST), cfa("EMA", FAIRER, WORST, FAT=at(10, 3, rest=90))])
 AT_BOTH = ("cfa-overall", "cfa-worst", "cfa-over-ema-overall", "cfa-over-ema-worst", "fat-below-trades", "frl-costs-overall")
 AT_BOTH += ("cfa-above-frl-overall", "worst-fifth", "tiny-overall")
 UNEQUAL, EQUAL = np.arange(20, 100, 8), np.arange(50, 70, 2)
