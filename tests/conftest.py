@@ -8,6 +8,7 @@ import torch
 
 from classwise.core.spec import Spec
 
+pytest.register_assert_rewrite("texts")
 torch.set_num_threads(1)
 # How long an example takes says how busy the machine is; which are tried must not be a matter of luck.
 SLOW = [hypothesis.HealthCheck.too_slow]
