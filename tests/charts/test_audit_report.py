@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import texts
 import xarray as xr
 
 from classwise.charts import audit_report, tables
@@ -40,26 +41,16 @@ def radii(*rows):
 
 
 def test_the_summary_says_what_was_counted_the_critical_classes_first(audit):
-    count = counted(CLEAN, ATTACKED, WORST)
-    first = findings.audit_finding(audit, count, {})
-    assert first.startswith("**mine classifies 57 % (95 %: 44 to 68) of 60 images of signs correctly under the attacks of")
-    assert "Without an attack it is 97 % (95 %: 89 to 99). Its weakest class is class 0: 25 %" in first
-    assert first.endswith("No sanity check of the attacks gives a warning.")
-    named = {name: findings.audit_finding(replace(audit, network=name), count, {}) for name in ("strong", "pgd-at-0123456789")}
-    assert [text.split(" ")[0] for text in named.values()] == ["**strong", "**PGD-AT"]
-    lines = audit_report.summary(audit, count, CHECK, ["2", "2"]).splitlines()
-    assert len(lines) == 6
-    assert "Under pgd-20 alone it classifies 60 % (95 %: 47 to 71) correctly" in lines[0]
-    assert "Critical: 2" in lines[1]
-    assert "50 % (95 %: 30 to 70), most often misclassified as class 1 (30 %)" in lines[1]
-    assert "**Weakest classes.** **class 0**: 25 %" in lines[2]
-    assert "**1**" not in lines[2]
-    assert "(1) and the worst lie 70 points" in lines[3]
-    assert "Square with up to 1,000 queries broke 0 of the 34 images that attacks with gradients left (0.0 %" in lines[4]
-    assert "If it could break 6.5 % of such images, it would have broken one with probability 0.90" in lines[4]
-    assert lines[5] == "- **Note.** pgd-20 is a quick look: `--attack strong` may break more images."
-    assert "20 images of each class (a sample" in audit_report.sample_note(audit, count)
-    assert "± 22 points" in audit_report.sample_note(audit, count)
+    count, alike = counted(CLEAN, ATTACKED, WORST), counted(np.eye(3) * 20)
+    weak = counted(CLEAN, [[5, 10, 5], [20, 0, 0], [20, 0, 0]]), counted(CLEAN, np.full((3, 3), 5) * (1 - np.eye(3)))
+    texts.check(
+        "audit-report",
+        *(findings.audit_finding(replace(audit, network=name), count, {}) for name in ("mine", "strong", "pgd-at-0123456789")),
+        *(findings.audit_finding(audit, one, {"hidden gradients": "numbers"}) for one in weak),
+        audit_report.summary(audit, count, CHECK, ["2", "2"]),
+        audit_report.summary(audit, alike, masking.BlackBoxCheck(60, 0, 0)),
+        audit_report.sample_note(audit, count),
+    )
     with pytest.raises(ValueError, match="robust accuracy is above clean accuracy"):
         findings.audit_finding(audit, counted(WORST, ATTACKED, CLEAN), {})
 
@@ -103,12 +94,8 @@ def test_the_worst_class_of_one_half_is_measured_on_the_other():
     # Of a one image is right, of b three: both halves choose a, which is right once in four images.
     one = [[True, False, False, False, True, True, True, False]]
     assert audit_report.held_out_worst(audited(*one)) == (1, 4)
-    text = audit_report.stability(audited(*one))
-    assert text.startswith("- **How sure?** Class a is the worst in ")
-    assert "withstands the attacks on 25 % of its images in the other half (95 %: 5 to 70)" in text
-    assert text.endswith("Class b attracts the most mistakes (75 %).")
-    assert "Chosen on one half" not in audit_report.stability(audited(*one).isel(image=[0, 4]))
-    assert "attracts the most" not in audit_report.stability(audited([True] * 8))
+    some = audited(*one), audited(*one).isel(image=[0, 4]), audited([True] * 8)
+    texts.check("audit-stability", *map(audit_report.stability, some))
 
 
 def rows_of(text):
@@ -121,15 +108,10 @@ def test_two_networks_are_compared_image_by_image():
     first = audited([True, False, True, True, True, True, True, True])
     second = audited([True, True, False, False, True, True, True, True])
     text = audit_report.comparison(audit_report.match_networks(first, second), ("one", "two"))
+    texts.check("audit-compared", text, audit_report.comparison(audit_report.match_networks(first, first), ("one", "one")))
     rows = rows_of(text)
     assert rows["a"] == ["75.0", "50.0", "25.0 [-47.3, 80.6]", "2", "1"]
-    assert rows["all images"][3:] == ["2", "1"]
-    assert rows["b"][:2] == ["100.0", "100.0"]
-    assert text.startswith("**one less two**, image by image, in the worst case: 12.5 [")
-    assert "The worst class: that of one a (75.0 %) and that of two a (50.0 %)." in text
-    assert "corrected for their number: none." in text
-    alike = audit_report.comparison(audit_report.match_networks(first, first), ("one", "one"))
-    assert rows_of(alike)[""][:2] == ["one (first), %", "one (second), %"]
+    assert (rows["all images"][3:], rows["b"][:2]) == (["2", "1"], ["100.0", "100.0"])
     # One comparison over all images, and one for each of two classes.
     whole, half = audited([True] * 8), audited([True, True, False, False] * 2)
     assert audit_report.match_networks(whole, half).apart.values.tolist() == [True, False, False]
@@ -151,14 +133,6 @@ def test_classes_that_differ_are_named_the_largest_difference_first():
     assert "their number: class 29 40.0 [31.0, 49.0], class 1 -37.2 [-46.2, -28.2], class 28" in text
     assert text.split("</details>")[0].count(" and 10 more.\n\n<details>") == 1
     assert rows_of(text)["class 0"][0] == rows_of(text)["class 0"][2] == "unknown"
-
-
-def test_no_class_is_called_weak_where_all_do_alike(audit):
-    lines = audit_report.summary(audit, counted(np.eye(3) * 20), masking.BlackBoxCheck(60, 0, 0)).splitlines()
-    alike = "None is weaker than the others: each withstands the attacks on 100 % (95 %: 84 to 100)."
-    assert lines[1] == f"- **Weakest classes.** {alike}"
-    assert "Between any two classes lie 0 points in the worst case" in lines[2]
-    assert "none is left for Square" in lines[3]
 
 
 def test_names_are_escaped(audit):
@@ -191,14 +165,6 @@ def test_the_correlation_has_its_p_value():
     assert audit_report.closest_classes(cosine, robust, "penultimate").endswith("rank correlation of 0.99 (p = 0.003).")
     unrelated = robust.copy(data=np.random.default_rng(1).integers(1, 100, (6, 6)))
     assert significance.mantel_test(cosine, unrelated)[1] > 0.05
-
-
-def test_classes_that_are_equally_weak_are_counted(audit):
-    first = findings.audit_finding(audit, counted(CLEAN, [[5, 10, 5], [20, 0, 0], [20, 0, 0]]), {})
-    assert "Its weakest 2 classes: 0 %." in first
-    first = findings.audit_finding(audit, counted(CLEAN, np.full((3, 3), 5) * (1 - np.eye(3))), {"hidden gradients": "numbers"})
-    assert "weakest" not in first
-    assert "\n\n**Warning: hidden gradients. Numbers.**\n\n" in first
 
 
 @pytest.mark.parametrize(("left", "broken", "stated"), [(60, 0, True), (60, 3, False), (19, 0, False)])

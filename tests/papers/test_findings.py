@@ -2,6 +2,7 @@
 
 import re
 
+import texts
 from claim_answers import at, outcomes_with
 
 from classwise.papers import findings
@@ -27,40 +28,19 @@ def the_interval(sentence: str) -> float:
 ATTACKED = {("pgd-at", "clean"): 90, ("pgd-at", "pgd-20"): at(20, 9, rest=80)}
 
 
-def test_the_gap_of_a_defence_names_both_classes():
-    data = outcomes({("standard", "clean"): 99, ("standard", "pgd-20"): 0} | ATTACKED)
-    text = findings.class_gap(data, "pgd-at", "pgd-20")
-    assert text.startswith("**Under PGD-20, PGD-AT classifies class 0 60 points (95 % interval ")
-    assert the_interval(text) == 60
-    assert "standard" not in text
-
-
-def test_an_attack_is_compared_with_all_together_on_the_same_images():
-    data = outcomes({("pgd-at", name): right for name, right in (("clean", 99), ("pgd-20", 80), ("strong", 60))})
-    text = findings.weakest_attack(data)
-    assert "compared with all 2 attacks together.** It is 80.0 % under PGD-20 alone and 60.0 % under all of them" in text
-    assert the_interval(text) == 20
-    assert text.endswith("on the 1,000 images that all attacks were evaluated on.")
+def test_findings_name_classes_attacks_and_defences_with_their_numbers():
+    gap = outcomes({("standard", "clean"): 99, ("standard", "pgd-20"): 0} | ATTACKED)
+    attacks = outcomes({("pgd-at", name): right for name, right in (("clean", 99), ("pgd-20", 80), ("strong", 60))})
     # Where the strong attack was evaluated on images that PGD does not break, the two differ on these only.
-    few = data.truth.where((data.attack != "strong") | ~data.misclassified.sel(attack="pgd-20"), -1)
-    assert "100.0 % under PGD-20 alone and 75.0 %" in findings.weakest_attack(data.assign(truth=few))
-
-
-def test_the_defence_with_the_best_worst_class_is_compared_with_the_base():
+    few = attacks.truth.where((attacks.attack != "strong") | ~attacks.misclassified.sel(attack="pgd-20"), -1)
     data = under_strong(pgd_at=at(10, 2, rest=75), dafa=at(85, 2, rest=75), wat=at(8, 2, rest=75))
-    text = findings.best_for_the_worst_class(data, "strong")
-    assert text.startswith("**The most robust worst class under APGD-CE + APGD-T, that of DAFA, is 65 points (95 % interval ")
-    assert "above that of PGD-AT.** It has 75 % (9 classes), compared with 10 % (class 2)." in text
-    assert the_interval(text) == 65
-    assert "Significantly more robust worst classes: 1 of 2 defences;" in text
-    none = findings.best_for_the_worst_class(data.sel(defence=["pgd-at", "wat"]), "strong")
-    assert none.startswith("**No clear effect: the most robust worst class under APGD-CE + APGD-T, that of WAT, is -2 points")
-    assert "It has 8 %" in none
-    assert "Significantly more robust worst classes: 0 of 1 defences;" in none
     higher = under_strong(pgd_at=at(25, 2, rest=75), dafa=at(27, 2, rest=75))
-    assert findings.best_for_the_worst_class(higher, "strong").startswith("**No clear effect: ")
     alone = outcomes({("pgd-at", name): at(10, 2, rest=75) for name in ("clean", "strong")})
-    assert "Under APGD-CE + APGD-T, PGD-AT classifies class 0" in findings.best_for_the_worst_class(alone, "strong")
+    some = (data, data.sel(defence=["pgd-at", "wat"]), higher, alone)
+    sentences = [findings.class_gap(gap, "pgd-at", "pgd-20"), findings.weakest_attack(attacks)]
+    sentences += [findings.best_for_the_worst_class(one, "strong") for one in some]
+    texts.check("findings", *sentences, findings.weakest_attack(attacks.assign(truth=few)))
+    assert [the_interval(one) for one in sentences[:3]] == [60, 20, 65]
 
 
 def test_intervals_for_all_defences_are_wider():
