@@ -3,7 +3,6 @@
 import json
 import shutil
 import socket
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ import pytest
 from classwise import runs
 from classwise.__main__ import main
 from classwise.core import results
-from classwise.core.errors import unknown
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import store
@@ -94,16 +92,6 @@ def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, capsys):
     monkeypatch.setattr("classwise.runs.schedule.pool.ensure_runs", fail)
     assert command(monkeypatch, "run") == 1
     assert "1 of 1 runs failed" in capsys.readouterr().err
-
-
-def test_the_module_is_the_command():
-    done = subprocess.run([sys.executable, "-m", "classwise", "--help"], capture_output=True, text=True, check=True)
-    for name in ("run", "list", "show", "render", "audit", "record", "import", "book", "serve"):
-        assert name in done.stdout
-
-
-def test_unknown_names_without_a_neighbour_only_list_what_there_is():
-    assert str(unknown("scale", "xyz", ["quick"])) == "unknown scale 'xyz'; there are: quick"
 
 
 def test_what_is_packed_is_imported_once(trained, data, tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from classwise import attacks
-from classwise.attacks import ATTACKS, Attack, AttackResult, AutoAttack, Passes
+from classwise.attacks import ATTACKS, PGD, Attack, AttackResult, AutoAttack, Passes
 from classwise.attacks.balls import Linf
 from classwise.core import results
 from classwise.core.spec import Evaluation
@@ -83,10 +83,11 @@ def test_the_attacks_of_published_tables_exist():
     assert {"pgd-20", "n-attack", "autoattack"} <= names - {"transfer"} <= set(ATTACKS)
 
 
-def test_what_can_be_traced_is_pgd_on_one_axis_of_temperatures_and_black_boxes_have_no_loss():
-    assert {name.split("@")[0] for name, attack in ATTACKS.items() if attack.black_box} == {"square", "n-attack"}
-    assert all(attack.loss_fn is None for attack in ATTACKS.values() if attack.black_box)
-    named = {name.split("@")[0] for name, attack in ATTACKS.items() if attack.traceable}
-    assert named == {"pgd-5", "pgd-10", "pgd-10-gaussian", "pgd-20", "pgd-40", "pgd-50", "fast", "temperature-pgd-20"}
-    assert not attacks.build("temperature-pgd-20@tian2021").traceable  # in the published form
-    assert not attacks.build("pgd-20", {"success": "any"}).traceable
+def test_pgd_with_one_start_and_what_takes_its_steps_can_be_traced_and_black_boxes_have_no_loss():
+    for name, attack in ATTACKS.items():
+        if type(attack) is PGD:
+            assert attack.traceable == ((attack.restarts, attack.loss, attack.success) == (1, "ce", "last")), name
+        elif attack.traceable:
+            assert all(getattr(type(attack), part) is getattr(PGD, part) for part in ("search", "_last", "_next")), name
+        assert attack.loss_fn is None or not attack.black_box, name
+    assert [attacks.build("temperature-pgd-20", {"form": form}).traceable for form in ("stable", "published")] == [True, False]

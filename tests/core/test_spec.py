@@ -85,14 +85,8 @@ def test_radii_keep_their_notation(given, kept):
         ({"eps": "much"}, "not a number"),
         ({"eps": "1/0"}, "not a number"),
         ({"probe_eps": 8}, "probe_eps=8 covers the whole range of a pixel, 0 to 1; did you mean 8/255"),
-        ({"probe_eps": "much"}, "probe_eps='much' is not a number"),
-        ({"norm": "linff"}, "did you mean 'linf'"),
-        ({"seed": "0"}, "seed must be int, got '0'"),
-        ({"epochs": 1.5}, "epochs must be int"),
-        ({"lr": float("nan")}, "a run: lr must be 0 or more, got nan"),
         ({"options": [1]}, "options must be a mapping of str to str"),
         ({"options": {"beta": [1]}}, "options must be a mapping of str to str"),
-        ({"options": {1: 2}}, "options must be a mapping of str to str"),
         ({"milestones": (True,)}, "milestones must be a tuple of int"),
         ({"attack": 3}, r"attack must be str \| None, got 3"),
         ({"classes": "35"}, r"classes must be a tuple of str, got '35' \(str\)"),
@@ -134,5 +128,3 @@ def test_an_evaluation_inherits_the_radius_of_its_run_whose_norm_decides_the_ran
     assert Evaluation(eps=2).resolve_for(spec(norm="l2", eps=3)).eps == "2"
     with pytest.raises(UserError, match="eval_eps=8 covers"):
         Evaluation(eps=8).resolve_for(spec())
-    with pytest.raises(UserError, match="an evaluation: per_class must be 1 or more"):
-        Evaluation(per_class=0)

@@ -153,7 +153,7 @@ def test_pseudo_labelled_images_that_do_not_fit_are_named(folder, damage, says):
 
 
 OTHERS = [
-    (lambda one: images.load("digits", "tests"), "did you mean 'test'"),
+    (lambda one: images.load("digits", "tests"), "unknown split 'tests'"),
     (lambda one: one.only(["3", "eight"]), "unknown class 'eight'"),
     (lambda one: one.only(["3"]), "at least two"),
     (lambda one: images.crop_flip(numbered(size=4), torch.Generator(), reflect=True), "use augment='crop-flip'"),

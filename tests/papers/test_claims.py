@@ -375,9 +375,9 @@ def test_a_claim_on_a_grid_is_not_tested_where_a_defence_lacks_a_value(lost):
 
 def test_slips_at_the_door():
     data = outcomes({("pgd-at", "pgd-20"): 0.5}, images=5)
-    with pytest.raises(UserError, match=r"unknown section with claims 'tian2021/4-1'.*did you mean 'tian2021/4-1-class-bias'"):
+    with pytest.raises(UserError, match="unknown section with claims 'tian2021/4-1'"):
         registry.judge("tian2021/4-1", data)
-    with pytest.raises(UserError, match=r"unknown claim of tian2021/4-1-class-bias 'gab' .did you mean 'gap'"):
+    with pytest.raises(UserError, match="unknown claim of tian2021/4-1-class-bias 'gab'"):
         registry.judge("tian2021/4-1-class-bias", data, only=["gab"])
     with pytest.raises(UserError, match="have no attribute scale"):
         registry.judge("tian2021/4-1-class-bias", data.drop_attrs())

@@ -199,7 +199,7 @@ def test_superclasses():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: registry.tables_of("tian2020").load(1), "unknown paper with tables 'tian2020' .did you mean 'tian2021'"),
+        (lambda: registry.tables_of("tian2020").load(1), "unknown paper with tables 'tian2020'"),
         (lambda: registry.tables_of("wei2023").load(7), "unknown table of wei2023 '7'.*there are: 1, 2, 3, 4"),
         (lambda: registry.tables_of("tian2021").load(2), "holds names of classes, not measures"),
         (lambda: tables.superclasses("digits"), "unknown dataset with superclasses 'digits'"),

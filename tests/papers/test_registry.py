@@ -116,8 +116,8 @@ def test_each_module_of_a_section_has_a_test_module_of_its_name():
     [
         ("4-1-class-bias", {"seed": 7}, r"give all of them: seeds=\[7\]"),
         ("4-1-class-bias", {"defence": "trades"}, r"give all of them: defences=\['trades'\]"),
-        ("4-1-class-bias", {"epoch": 3}, "did you mean 'epochs'"),
-        ("6-1-training-adjustment", {"dataset": "cifar"}, "whose classes can be left out 'cifar'.*did you mean 'cifar10'"),
+        ("4-1-class-bias", {"epoch": 3}, "unknown .* 'epoch'"),
+        ("6-1-training-adjustment", {"dataset": "cifar"}, "whose classes can be left out 'cifar'"),
     ],
 )
 def test_a_wrong_request_is_named(section, given, says):

@@ -50,14 +50,14 @@ def test_a_row_is_the_fields_of_a_claim():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (f"{HEADER.replace('data,', 'dta,')}\n", "unknown column of claims.csv 'dta' .did you mean 'data'"),
+        (f"{HEADER.replace('data,', 'dta,')}\n", "unknown column of claims.csv 'dta'"),
         (f"{HEADER.replace('data,', '')}\n", "it needs, in this order: section, name"),
         (f"{HEADER}\n{ROW},", r"row 2 \(c\) has 15 cells, expected 14: quote a text that has a comma"),
         (f"{HEADER}\n{ROW}\n{ROW}", r"row 3 \(c\): an earlier row has this name"),
         (f"{HEADER}\n{ROW.replace('It is so.', ' ')}", r"row 2 \(c\): statement is empty; write what the paper says"),
         (f"{HEADER}\n{ROW.replace('1,,points', 'one,,points')}", r"row 2 \(c\): low and high must be numbers, .*'one'"),
         (f"{HEADER}\n{ROW.replace('points,,', 'points,no,')}", r"row 2 \(c\): log is 'no'; write yes for a ratio"),
-        (f"{HEADER}\n{ROW.replace('main', 'mian')}", r"unknown family of claims.csv, row 2 \(c\) 'mian' .did you mean 'main'"),
+        (f"{HEADER}\n{ROW.replace('main', 'mian')}", r"unknown family of claims.csv, row 2 \(c\) 'mian'"),
     ],
 )
 def test_a_mistake_in_the_table_is_named(text, says):
@@ -76,7 +76,7 @@ def test_rows_and_measures_belong_together(monkeypatch):
         terms.claims("p/s", {"c": mcd, "d": mcd})
     with pytest.raises(UserError, match="the row 'c' has no measure: add one, or remove it"):
         terms.claims("p/s", {})
-    with pytest.raises(UserError, match=r"unknown field of the claim 'c' 'lwo' .did you mean 'low'"):
+    with pytest.raises(UserError, match=r"unknown field of the claim 'c' 'lwo'"):
         terms.claims("p/s", {"c": {"measure": mcd, "lwo": 1}})
 
 

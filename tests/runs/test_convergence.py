@@ -73,7 +73,7 @@ def test_twice_as_long_doubles_epochs_and_milestones_and_changes_nothing_else():
 def test_the_comparison_is_recorded_and_read_again(tiny, data, monkeypatch):
     with pytest.raises(UserError, match=r"no comparison .* is recorded: `make converged SCALE=tiny` computes it"):
         doubled_epochs("tiny")
-    for scale, says in (("laptp", "did you mean 'laptop'"), ("laptop", "scale 'laptop' is only read")):
+    for scale, says in (("laptp", "unknown scale 'laptp'"), ("laptop", "scale 'laptop' is only read")):
         with pytest.raises(UserError, match=says):
             convergence.record(scale, Console())
     quiet = Console(file=io.StringIO())

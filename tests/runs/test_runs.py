@@ -87,7 +87,7 @@ def test_a_transfer_attack_trains_its_substitute_and_is_weaker_than_one_on_the_n
     assert store.Key(small.substitute("standard")).read() is not None
     overall = metrics.overall(aggregate.counts(both)).squeeze()
     assert float(overall.sel(substitute="standard")) > float(overall.sel(substitute="None"))
-    with pytest.raises(UserError, match="did you mean 'standard'"):
+    with pytest.raises(UserError, match="'standrad'"):
         runs.outcomes([small], [replace(PGD, substitute="standrad")])
 
 
@@ -397,35 +397,27 @@ def test_images_are_corrupted_before_an_evaluation(data, small, done):
     assert not np.allclose(logits.sel(eval_seed=0), own, atol=1e-2)
 
 
-# By the field of a run, a name of its table.
-NAMES = {
-    "model": "small-cnn",
-    "attack": "pgd-10",
-    "probe": "pgd-10",
-    "schedule": "one-cycle",
-    "optimiser": "sgd",
-    "head": "cosine",
-}
-NAMES |= {"batch_norm": "eval", "decay": "weights", "select": "pgd-10", "select_by": "worst", "layer": "batch-instance"}
+# Fields of a run that name a member of a table.
+NAMED = ("model", "attack", "probe", "schedule", "optimiser", "head", "batch_norm", "decay", "select", "select_by", "layer")
 
 
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        *[({name: f"{right}x"}, f"unknown .*'{right}x' .did you mean '{right}'") for name, right in NAMES.items()],
+        *[({name: "nonesuch"}, "unknown .*'nonesuch'") for name in NAMED],
         ({"model": "mnist-cnn"}, "mnist-cnn needs images of 16x16 pixels or more, got 8x8; these models fit: small-cnn"),
         ({"model": "densenet121", "width": 7}, "densenet121 cannot be 7 channels wide"),
         ({"classes": ("3", "eight")}, "unknown class 'eight'"),
         ({"defence": "at-per-class", "options": {"weights": "10:5"}}, "class 10, which does not exist"),
         ({"defence": "at-per-class", "options": {"radii": "3:5"}}, "radii give class 3 the radius 1, and 1 covers every"),
-        ({"defence": "at-per-class", "options": {"radius": "3:5"}}, "unknown option .* 'radius' .did you mean 'radii'"),
+        ({"defence": "at-per-class", "options": {"radius": "3:5"}}, "unknown option .* 'radius'"),
         ({"defence": "dafa", "options": {"warm_up": 70}}, "warm_up must be a share of the training, 0 to 1, got 70"),
         ({"defence": "targeted-at", "attack": None, "attack_options": {"target": 10}}, "target 10 does not exist: .* 0 to 9"),
         ({"norm": "l2", "eps": "1", "probe_eps": "8"}, "probe_eps=8 covers every image of digits"),
         ({"norm": "l2", "eps": "8"}, "eps=8 covers every image of digits: none are 8 apart; write a smaller radius"),
         ({"augment": "flip-crop"}, "there are: none, crop-flip"),
         ({"precision": "bf16"}, "unknown precision 'bf16'"),
-        ({"averages": ("ema", "fava")}, "unknown average 'fava' .did you mean 'fawa'"),
+        ({"averages": ("ema", "fava")}, "unknown average 'fava'"),
         *[({name: "n-fgsm"}, "'n-fgsm' leaves the ball, so that it may only train") for name in ("probe", "select")],
         ({"defence": "trades", "attack": "margin-20", "attack_options": {}}, "needs labels"),
         ({"defence": "standard", "attack": None, "attack_options": {"steps": 3}}, "attacks nothing"),
@@ -445,7 +437,7 @@ def test_mistakes_are_named_before_anything_runs(data, small, changed, says):
         ({"attack": "targeted-pgd-20", "options": {"target": 10}}, "target 10 does not exist"),
         ({"attack": "n-fgsm", "options": {}}, r"may only train \(attack='n-fgsm'\); evaluate with pgd-20"),
         ({"attack": "targeted-pgd-20", "options": {"target": "0 1"}}, "names 2 classes of 10"),
-        ({"transform": "gausian-noise-3"}, r"unknown transform .* .did you mean 'gaussian-noise-3'.*contrast, .* with -1 to -5"),
+        ({"transform": "gausian-noise-3"}, "unknown transform .*contrast, .* with -1 to -5"),
         ({"transform": "fog"}, "transform 'fog' needs a severity from 1 to 5; write 'fog-3'"),
         ({"transform": "saturate-3"}, "saturate needs images in colour"),
         ({"checkpoint": "ema"}, r"unknown checkpoint .* 'ema'.*; ema needs averages=\('ema',\)$"),
@@ -633,7 +625,7 @@ def test_a_section_says_which_of_its_results_are_recorded(data, small, done):
     assert runs.recorded_runs(section).startswith("Recorded at scale short: 1 of 9 runs (a GPU, commit abc, 2")
     assert runs.recorded_runs(section).count("scale") == 1
     assert re.search(r"\d\.\d hours of training\)", runs.recorded_runs(section))
-    with pytest.raises(UserError, match="did you mean"):
+    with pytest.raises(UserError, match="unknown section"):
         runs.recorded_runs("tian2021/4-1-clas-bias")
 
 
@@ -662,7 +654,7 @@ def test_a_background_is_painted_before_the_attack():
     assert torch.equal(plain.index, white.index)
     assert (white.pixels >= plain.pixels).all()
     assert (white.pixels > plain.pixels).float().mean() > 0.2
-    with pytest.raises(UserError, match=r"unknown transform 'white-back' .did you mean 'white-background'"):
+    with pytest.raises(UserError, match=r"unknown transform 'white-back'"):
         validate.check_evaluation(Evaluation(transform="white-back"), spec)
 
 

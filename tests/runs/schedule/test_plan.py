@@ -397,7 +397,7 @@ def test_the_command_only_says_it(data, monkeypatch, capsys):
 def test_a_slip_is_found_once_among_many(data, small):
     asked = [(replace(small, seed=seed), [CLEAN]) for seed in range(50)]
     pool.check(asked)
-    with pytest.raises(UserError, match="did you mean 'pgd-10'"):
+    with pytest.raises(UserError, match="unknown attack 'pgd10'"):
         pool.check([*asked, (replace(small, seed=60), [replace(PGD, attack="pgd10")])])
     with pytest.raises(UserError, match="unknown checkpoint"):
         pool.check([(replace(small, keep_last=2), [Evaluation(checkpoint="last-1")]), (small, [Evaluation(checkpoint="last-1")])])
