@@ -68,17 +68,9 @@ def test_everything_the_package_imports_is_required():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             imported |= {module.split(".")[0] for module in names}
-    known = {
-        "sklearn": "scikit-learn",
-        "PIL": "pillow",
-        "cv2": "opencv-python-headless",
-        "vl_convert": "vl-convert-python",
-        "IPython": "ipykernel",
-        "yaml": "pyyaml",
-        "nbformat": "nbconvert",
-        "sphinx": "jupyter-book",
-        "docutils": "jupyter-book",
-    }
+    known = {"sklearn": "scikit-learn", "PIL": "pillow", "cv2": "opencv-python-headless", "vl_convert": "vl-convert-python"}
+    known |= {"IPython": "ipykernel", "yaml": "pyyaml", "nbformat": "nbconvert"}
+    known |= dict.fromkeys(("sphinx", "docutils"), "jupyter-book")
     for module in imported - set(sys.stdlib_module_names) - {"classwise"}:
         assert known.get(module, module).replace("_", "-") in {name(text) for text in [*PROJECT["dependencies"], *EXTRAS]}, module
 
@@ -96,16 +88,6 @@ def test_the_version_is_the_same_everywhere():
     latest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert PROJECT["version"] == classwise.__version__ == cited["version"] == latest[1]
     assert str(cited["date-released"]) == latest[2]
-
-
-def test_the_readme_is_short_and_shows_a_small_picture_and_the_two_commands():
-    lines = README.read_text().splitlines()
-    first_screen = "\n".join(lines[:40])
-    picture = re.search(r"!\[[^\]]+\]\(([^)]+\.svg)\)", first_screen)[1]
-    assert len(lines) <= 120
-    assert (ROOT / picture).stat().st_size < 300_000
-    assert "make book" in first_screen
-    assert "make test" in first_screen
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -4,6 +4,7 @@ import json
 from functools import partial
 
 import pytest
+import texts
 import torch
 from torch import nn
 
@@ -15,15 +16,8 @@ from classwise.core.errors import UserError
 from classwise.images import Images
 from classwise.stats import benchmarks
 
-ENTRY = {
-    "ratio": 2.0,
-    "ours_s": 1.0,
-    "peer_s": 2.0,
-    "agreement": 1.0,
-    "device": "a machine",
-    "threads": 2,
-    "created": "2026-01-01",
-}
+ENTRY = {"ratio": 2.0, "ours_s": 1.0, "peer_s": 2.0, "agreement": 1.0}
+ENTRY |= {"device": "a machine", "threads": 2, "created": "2026-01-01"}
 MEASURED = {
     "pgd20_eval": ENTRY | {"peer": "foolbox"},
     "pgd20_eval/foolbox": ENTRY | {"peer": "foolbox"},
@@ -57,13 +51,7 @@ def test_measurements_of_here_and_elsewhere_stand_side_by_side(machine):
 
 def test_measurements_are_named_in_words(machine):
     machine[0].write_text(json.dumps(MEASURED))
-    text = benchmarks.meanings(benchmarks.load())
-    assert "- *PGD-20, digits*: the robust accuracy of a digits network" in text
-    assert "*a step of PGD*" in text
-    last = text.rpartition("Not measured on these machines: ")[2]
-    assert "*an epoch*" in last
-    assert "digits*; " in last
-    assert "_" not in text
+    texts.check("benchmarks", benchmarks.meanings(benchmarks.load()))
     drawn = json.dumps(dots.benchmark_ratios(benchmarks.load()).to_dict())
     assert "PGD-20, digits, foolbox" in drawn
 

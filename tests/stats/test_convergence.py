@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import texts
 import xarray as xr
 
 from classwise.charts import tables
@@ -53,9 +54,5 @@ def test_the_table_and_the_sentence_say_the_same():
     assert list(table["epochs"]) == data.epochs.values.tolist()
     gain = data["gain"].sel(bound="value", training="pgd-at")
     assert table.loc["pgd-at", "gain by twice the epochs, points"].startswith(f"{float(gain):.1f} [")
-    text = findings.convergence_finding(data.assign_attrs(dataset="digits"))
-    assert text.startswith("**On digits, twice the epochs add at most 3 points of robust accuracy to 1 of 2 trainings.**")
-    assert f"most of these to pgd-at, {float(gain):.1f} points (95 % interval" in text
-    assert "and more to: trades." in text
-    assert text.endswith("Twice the epochs are significantly worse for: none.")
-    assert findings.convergence_finding(changes((0.5, 0.5), (0.3, 0.5))).endswith("significantly worse for: pgd-at.")
+    some = data, changes((0.5, 0.5), (0.3, 0.5))
+    texts.check("convergence", *(findings.convergence_finding(one.assign_attrs(dataset="digits")) for one in some))
