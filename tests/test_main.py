@@ -32,19 +32,6 @@ def trained(data, small, done):
     return small
 
 
-def test_list_and_show_say_what_is_there(trained, monkeypatch, capsys):
-    assert command(monkeypatch, "list") == 0
-    listed = capsys.readouterr().out
-    assert trained.id in listed
-    assert command(monkeypatch, "show", trained.id) == 0
-    shown = capsys.readouterr().out
-    assert shown.count(" to ") == 14
-    assert "worst" in shown
-    assert "pgd-10 at eps 0.2 steps=2" in shown
-    assert command(monkeypatch, "show", trained.id[:4]) == 0
-    assert trained.id in capsys.readouterr().out
-
-
 def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_name(data, monkeypatch, capsys):
     asked = registry.training("quick", "pgd-at", 0)
     specs = [asked, replace(asked, seed=1), replace(asked, classes=("1", "2")), replace(asked, eps="0.15")]

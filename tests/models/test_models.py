@@ -1,5 +1,7 @@
 import hashlib
+import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -252,24 +254,8 @@ def test_the_smallest_image_is_the_one_that_is_stated(name):
                 body.eval()(torch.rand(2, 3, least - 1, least - 1))
 
 
-# The names and shapes of the tensors at width 8, and the sums of the first convolution and of the head at seed 3.
-BEGINNINGS = {
-    "small-cnn": ("ec0a37c7336f", -1.537784, -1.132334),
-    "lenet": ("1117daae5fa1", -2.330984, -3.416073),
-    "mnist-cnn": ("69e570df69e9", -3.703062, 0.000000),
-    "vgg16": ("ead4304aedb1", -1.537784, 2.350039),
-    "vgg19": ("c5f7d948b11b", -1.537784, -0.013724),
-    "resnet10-s2": ("564ab74b9c5e", 2.204798, -4.352274),
-    "resnet18": ("5b46cdf557ed", -1.537784, 0.593194),
-    "resnet50": ("90593ff7ee64", -1.537784, -2.646964),
-    "preact-resnet18": ("b32d6d8e0e6a", -1.537784, 0.593194),
-    "densenet121": ("16a1a26c8a11", 0.311066, -0.848390),
-    "densenet169": ("03ce9a107e08", -3.477258, -1.025011),
-    "googlenet": ("9f94b6061b23", -0.171103, 0.488059),
-    "inception-v3": ("ed6fd95f642e", 2.002527, -4.945520),
-    "wrn-28-10": ("4a0f679e6eae", 4.372381, 1.082244),
-    "wrn-34-10": ("19214578f97b", 2.356256, -0.205684),
-}
+# A digest of the names and shapes of the tensors at width 8, and the sums of the first convolution and of the head at seed 3.
+BEGINNINGS = json.loads((Path(__file__).parents[1] / "golden" / "beginnings.json").read_text())
 
 
 @pytest.mark.parametrize("name", models.MODELS)
@@ -282,8 +268,10 @@ def test_models_of_stored_runs_keep_names_shapes_and_beginnings(name):
     for key in sorted(state):
         digest.update(key.encode() + str(tuple(state[key].shape)).encode())
     sums = [float(next(value for value in state.values() if value.ndim == 4).sum()), float(state["head.weight"].sum())]
-    assert digest.hexdigest()[:12] == BEGINNINGS[name][0]
-    assert sums == pytest.approx(BEGINNINGS[name][1:], abs=1e-4)
+    assert [digest.hexdigest()[:12], *sums] == [
+        BEGINNINGS[name][0],
+        *(pytest.approx(one, abs=1e-4) for one in BEGINNINGS[name][1:]),
+    ]
     assert all(torch.equal(value, same[key]) for key, value in state.items())
     drawn = [key for key in state if key not in ("mean", "std") and state[key].ndim > 1 and state[key].any()]
     assert not any(torch.equal(state[key], other[key]) for key in drawn)

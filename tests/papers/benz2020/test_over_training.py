@@ -27,15 +27,9 @@ def course(early, half, late, end):
     return over({8: early, HALF_WAY: half, LATE[1]: late, LATE[-1]: end})
 
 
-ONE_WORST = (
-    [course(OTHER, WEAK, WEAK, WEAK)],
-    [
-        course(OTHER, OTHER, OTHER, OTHER),
-        course(WEAK, OTHER, WEAK, WEAK),
-        course(WEAK, WEAK, OTHER, WEAK),
-        course(WEAK, WEAK, WEAK, OTHER),
-    ],
-)
+# The worst class before half way does not matter; after it, it must stay.
+SWAPPED = [course(*(OTHER if place == late else WEAK for place in range(4))) for late in range(4)]
+ONE_WORST = SWAPPED[:1], [course(OTHER, OTHER, OTHER, OTHER), *SWAPPED[1:]]
 EXTREMES = {
     "one-vulnerable-class": ONE_WORST,
     # The same on clean images, with another worst class under attack.

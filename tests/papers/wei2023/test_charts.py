@@ -6,18 +6,12 @@ import vl_convert
 import xarray as xr
 from drawing import drawn
 
-from classwise.charts import style
 from classwise.papers.wei2023 import charts
 
 CLASSES = ["0", "1", "2"]
 RADII = ["12/255", "4/255", "8/255"]
 SETTING = charts.Setting("eps", "radius in training", "radius {}")
 GROUPS = {"hard": ["a", "b"], "easy": ["c"]}
-
-
-@pytest.fixture(autouse=True)
-def _setup():
-    style.setup()
 
 
 @pytest.fixture

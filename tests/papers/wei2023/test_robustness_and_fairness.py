@@ -6,7 +6,7 @@ import xarray as xr
 from claim_answers import at, outcomes_with
 from drawing import drawn
 
-from classwise.charts import explorers, style
+from classwise.charts import explorers
 from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.claims import NoAverage
@@ -113,11 +113,6 @@ def test_on_tiny_imagenet_the_network_and_the_best_epoch_are_those_of_the_paper(
     pairs = registry.request(section.NAME, "paper", dataset="tiny-imagenet").pairs
     assert {(spec.model, spec.select_by) for spec, _ in pairs} == {("resnet18", "sum-fifth")}
     assert registry.training("paper", "pgd-at", 0, "wei2023").select_by == "sum"
-
-
-@pytest.fixture(autouse=True)
-def _setup():
-    style.setup()
 
 
 def rows(right, times=1):

@@ -238,19 +238,11 @@ def test_operations_are_counted_as_by_hand(small):
 
 def test_a_training_costs_its_epochs_its_steps_and_its_measuring(small):
     once = replace(small, epochs=10, measure=100)
-    work = {name: flops.training(spec).operations for name, spec in {
-        "once": once,
-        "often": replace(once, measure=1),
-        "twice": replace(once, epochs=20),
-        "steps": replace(once, attack_options={"steps": 4}),
-        "trades": replace(once, defence="trades"),
-        "fewer": replace(once, classes=("3", "8")),
-        "ema": replace(once, averages=("ema",)),
-        "fawa": replace(once, averages=("fawa",)),
-        "best-ema": replace(once, averages=("ema",), select="pgd-10"),
-        "best": replace(once, select="pgd-10"),
-        "shared": replace(once, averages=("fawa",), measure=1),
-    }.items()}  # fmt: skip
+    changed = {"once": {}, "often": {"measure": 1}, "twice": {"epochs": 20}, "steps": {"attack_options": {"steps": 4}}}
+    changed |= {"trades": {"defence": "trades"}, "fewer": {"classes": ("3", "8")}, "ema": {"averages": ("ema",)}}
+    changed |= {"fawa": {"averages": ("fawa",)}, "best-ema": {"averages": ("ema",), "select": "pgd-10"}}
+    changed |= {"best": {"select": "pgd-10"}, "shared": {"averages": ("fawa",), "measure": 1}}
+    work = {name: flops.training(replace(once, **fields)).operations for name, fields in changed.items()}
     assert work["once"] < work["fewer"] * 10
     assert work["fewer"] < work["once"] < min(work["often"], work["twice"])
     assert work["twice"] < 2 * work["once"]
