@@ -161,15 +161,6 @@ def all_drawn(page: Page, name: str) -> None:
     expect(page.locator(".vega-embed > svg")).to_have_count(charts(name))
 
 
-# What a reader sees of tables and of negative numbers that is not as it is printed.
-UNPRINTED = """() => {
-  const heads = [...document.querySelectorAll("article table.dataframe thead tr:nth-child(2)")];
-  const words = [...document.querySelectorAll("article :is(p, li, td, summary)")].map(one => one.innerText);
-  const empty = heads.filter(row => [...row.cells].slice(1).every(cell => !cell.innerText.trim()));
-  return [...empty.map(row => row.innerText), ...words.filter(text => /(^|[\\s([])-\\.?\\d/.test(text))];
-}"""
-
-
 @looked_at(PAGES, DESKTOP, DARK)
 def test_a_page_draws_all_its_charts_without_an_error_a_network_or_a_serious_violation(shown):
     page, drawn = shown.page, shown.page.locator(".vega-embed > svg").all()
@@ -179,7 +170,7 @@ def test_a_page_draws_all_its_charts_without_an_error_a_network_or_a_serious_vio
     # A screen reader says what a chart shows.
     assert all(browser.attributes(page.locator(".vega-embed[role=graphics-document]"), "aria-label"))
     expect(page.locator(".vega-embed[role=graphics-document]")).to_have_count(len(drawn))
-    assert page.evaluate(UNPRINTED) == []
+    assert page.evaluate(browser.scripts.UNPRINTED) == []
     # The rest does not depend on the scheme.
     assert browser.violations(page, *(["color-contrast"] if shown.scheme == "dark" else [])) == []
 
@@ -190,22 +181,22 @@ def test_a_page_fits_a_phone(shown):
     for _ in each_scale(page):
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         # Measured all at once: a chart that is drawn anew has other controls a moment later.
-        controls = page.locator(".vega-bind:visible").evaluate_all(browser.SIDES)
+        controls = page.locator(".vega-bind:visible").evaluate_all(browser.scripts.SIDES)
         assert all(left >= 0 and right <= 375 for left, right in controls)
         # A word of the head of a row is not broken.
-        assert page.locator("table.dataframe:visible tbody th:visible").evaluate_all(browser.BROKEN) == []
+        assert page.locator("table.dataframe:visible tbody th:visible").evaluate_all(browser.scripts.BROKEN) == []
 
 
 @looked_at(DRAWN, DESKTOP, DARK, PHONE)
 def test_charts_are_legible_on_a_desktop_and_a_phone(shown):
     page = shown.page
     if shown.width == 1280:
-        page.wait_for_function(browser.STANDS_OUT, arg=[shown.scheme, 20])
+        page.wait_for_function(browser.scripts.STANDS_OUT, arg=[shown.scheme, 20])
     if shown.scheme == "light":
         assert browser.misfits(page) == []
     for _ in each_scale(page) if shown.scheme == "light" else []:
         assert browser.misfits(page) == []
-        assert shown.width < 1280 or page.evaluate(browser.SMALLEST) >= 10.99
+        assert shown.width < 1280 or page.evaluate(browser.scripts.SMALLEST) >= 10.99
 
 
 # The width of A4 without the margins of Chromium, in pixels; and what stays off the paper.
@@ -218,7 +209,7 @@ def test_a_page_is_printed_light_and_no_wider_than_the_paper(shown):
     page, usual = shown.page, shown.page.viewport_size
     page.set_viewport_size({"width": PAPER, "height": 900})
     page.emulate_media(media="print", color_scheme="dark")
-    page.wait_for_function(browser.STANDS_OUT, arg=["light", 20])
+    page.wait_for_function(browser.scripts.STANDS_OUT, arg=["light", 20])
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     for shell in SHELL.split(", "):
         assert not any(one.is_visible() for one in page.locator(shell).all()), shell
@@ -299,8 +290,8 @@ def test_what_was_picked_in_a_legend_stays_picked_when_the_chart_is_drawn_again(
 def test_a_chart_that_failed_or_is_being_drawn_when_the_scheme_changes_follows(visit, scheme):
     with visit(HOME, scheme) as page:
         expect(page.locator("html")).to_have_attribute("data-theme", scheme)
-        assert page.evaluate(browser.FAILING) == "once"
-        page.evaluate(browser.LATE, AGAINST[scheme])
+        assert page.evaluate(browser.scripts.FAILING) == "once"
+        page.evaluate(browser.scripts.LATE, AGAINST[scheme])
         for name in ("late", "failing"):
             expect(page.locator(f"#{name} .role-axis-label text").first).to_have_attribute("fill", INK[AGAINST[scheme]])
 
