@@ -1,6 +1,8 @@
 """What the tests share."""
 
+import os
 import shutil
+import sys
 
 import hypothesis
 import pytest
@@ -62,6 +64,30 @@ def done(ready, small) -> Spec:
     """The training of `small`, finished in the data folder of the test."""
     ready(small)
     return small
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """A function that gives words to the program and returns its exit code."""
+    from classwise.__main__ import main
+
+    def run(*words: object) -> int:
+        monkeypatch.setattr(sys, "argv", ["classwise", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        return stopped.value.code
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """A browser."""
+    from browser import installed
+
+    if (found := installed()) is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found; install it, on Debian: apt install chromium")
+    return found
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 import json
 import shutil
 import socket
-import sys
 from dataclasses import replace
 
 import mocks
 import pytest
 
 from classwise import runs
-from classwise.__main__ import main
 from classwise.core import results
 from classwise.core.spec import Evaluation
 from classwise.papers import registry
@@ -19,26 +17,19 @@ from classwise.runs.compute import evaluate
 from classwise.runs.record import archive
 
 
-def command(monkeypatch, *words):
-    monkeypatch.setattr(sys, "argv", ["classwise", *words])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return stopped.value.code
-
-
 @pytest.fixture
 def trained(data, small, done):
     evaluate.evaluate_run(small, Evaluation(attack="pgd-10", options={"steps": 2}))
     return small
 
 
-def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_name(data, monkeypatch, capsys):
+def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_name(data, command, capsys):
     asked = registry.training("quick", "pgd-at", 0)
     specs = [asked, replace(asked, seed=1), replace(asked, classes=("1", "2")), replace(asked, eps="0.15")]
     for spec in specs:
         history = mocks.dataset().assign_attrs(store.provenance(spec, "a device", 1))
         results.save(history, store.HISTORY, store.run_folder(spec) / "history.nc")
-    assert command(monkeypatch, "list") == 0
+    assert command("list") == 0
     lines = {
         line.split()[0]: " ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()[0:1].isalnum()
     }
@@ -56,37 +47,37 @@ def test_the_folder_of_a_run_stands_for_its_weights(trained):
     assert runs.audit(str(folder), **how) == runs.audit(str(folder / store.WEIGHTS), **how)
 
 
-def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, capsys):
+def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, command, capsys):
     (tmp_path / "html").mkdir()
     (tmp_path / "html" / "index.html").write_text("")
     monkeypatch.setattr("classwise.core.paths.build_folder", lambda: tmp_path)
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]
-        assert command(monkeypatch, "serve", "--port", str(port)) == 2
+        assert command("serve", "--port", str(port)) == 2
     assert f"port {port} cannot be used" in capsys.readouterr().err
 
 
-def test_list_names_a_damaged_run_and_goes_on(trained, monkeypatch, capsys):
+def test_list_names_a_damaged_run_and_goes_on(trained, command, capsys):
     (store.run_folder(trained) / "history.nc").write_bytes(b"")
-    assert command(monkeypatch, "list") == 0
+    assert command("list") == 0
     assert "truncated" in capsys.readouterr().err
 
 
-def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, capsys):
+def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, command, capsys):
     def fail(*_, **__):
         raise RuntimeError("1 of 1 runs failed")
 
     monkeypatch.setattr("classwise.runs.schedule.pool.ensure_runs", fail)
-    assert command(monkeypatch, "run") == 1
+    assert command("run") == 1
     assert "1 of 1 runs failed" in capsys.readouterr().err
 
 
-def test_what_is_packed_is_imported_once(trained, data, tmp_path, monkeypatch, capsys):
+def test_what_is_packed_is_imported_once(trained, data, tmp_path, command, capsys):
     path = archive.pack([(trained, [Evaluation(attack="pgd-10", options={"steps": 2}).resolve_for(trained)])], tmp_path)
     shutil.rmtree(data / "runs")
-    assert command(monkeypatch, "import", str(path)) == 0
+    assert command("import", str(path)) == 0
     assert "1 runs imported, 0 there already" in capsys.readouterr().out
-    assert command(monkeypatch, "import", str(path)) == 0
+    assert command("import", str(path)) == 0
     assert "nothing new, all 1 runs are there" in capsys.readouterr().out
-    assert command(monkeypatch, "list", "--json") == 0
+    assert command("list", "--json") == 0
     assert [row["folder"] for row in json.loads(capsys.readouterr().out)] == ["recorded"]

@@ -1,7 +1,6 @@
 """The built book in a real browser: opened from its files, without a network."""
 
 import json
-import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -48,14 +47,6 @@ def looked_at(names: Sequence[str], *settings: tuple[str, int]) -> pytest.MarkDe
     """
     places = [(name, *setting) for setting in settings for name in names if setting != DARK or name in (*DRAWN, *WORDS)]
     return pytest.mark.parametrize("shown", places, indirect=True, ids=lambda place: "-".join(map(str, place)))
-
-
-@pytest.fixture(scope="session")
-def program() -> str:
-    found = browser.installed()
-    if found is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found; install it, on Debian: apt install chromium")
-    return found
 
 
 @pytest.fixture(scope="session")

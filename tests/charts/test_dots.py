@@ -1,4 +1,6 @@
-"""Dots: the order of classes, and the scatter of two metrics: who is best, whose names are drawn, and what a size is."""
+"""Dots: the order and the ranking of classes; the scatter of two metrics: who is best, whose names are drawn, what a size is."""
+
+import math
 
 import mocks
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 import xarray as xr
 from drawing import drawn
 
-from classwise.charts import dots
+from classwise.charts import dots, explorers
 from classwise.stats import aggregate, intervals, metrics
 
 
@@ -59,3 +61,15 @@ def test_the_cost_is_the_area_of_a_dot(cost):
     seconds = None if cost is None else measured(cost).sel(bound="value")
     svg = drawn(dots.metric_scatter(measured([60, 50]), measured([10, 30]), seconds))
     assert (">training, seconds<" in svg) == (cost is not None)
+
+
+def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_and_the_worst(count):
+    pooled = count.sum("seed").sel(attack="pgd-10")
+    rates = metrics.accuracy(pooled)
+    svg = drawn(explorers.class_ranking(rates, intervals.wilson(pooled), ["pgd-at", "standard"], rates - 3))
+    assert svg.count('aria-roledescription="point"') == 20
+    assert svg.count('aria-roledescription="rule mark"') == 10
+    of_base = rates.sel(defence="pgd-at")
+    for word, place in (("best", of_base.argmax("label")), ("worst", of_base.argmin("label"))):
+        class_ = of_base[int(place)]
+        assert f"{word}: {class_.label.item()}, {math.floor(float(class_) + 0.5)} %" in svg

@@ -1,7 +1,6 @@
 """The leaderboard of the defences: its rows, their order, the CSV, and what a reader does with it in a browser."""
 
 import io
-import os
 import re
 from urllib.parse import unquote
 
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from browser import expect, installed, launched
+from browser import expect, launched
 from mocks import dataset
 
 from classwise import runs
@@ -95,11 +94,10 @@ def test_the_link_holds_the_rows_as_csv(table):
     pd.testing.assert_frame_equal(read, table, check_dtype=False, rtol=1e-3)
 
 
-def test_heads_sort_by_number_and_the_search_hides_rows(table, tmp_path):
+def test_heads_sort_by_number_and_the_search_hides_rows(table, tmp_path, program):
     # Two on a page, as at two scales; a gain below zero, one of two digits and none.
     board = leaderboard.leaderboard(table.assign(gain=[-2.0, 10.0, np.nan, 9.0]), "a")
     (tmp_path / "page.html").write_text(f"<body>{board}{board}</body>")
-    program = installed() or (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found")
     with launched(program) as browser:
         page = browser.new_page()
         page.goto((tmp_path / "page.html").as_uri())

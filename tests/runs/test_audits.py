@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +14,13 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from browser import choose, holding, installed, launched, opened
+from browser import choose, holding, launched, opened
 from PIL import Image
 from playwright.sync_api import expect
 from rich.console import Console
 from torch import nn
 
 from classwise import images, models, runs
-from classwise.__main__ import main
 from classwise.charts import audit_report, class_explorer, gallery, style
 from classwise.core import results
 from classwise.core.audit import Audit
@@ -146,13 +144,6 @@ def changed(path, target, change):
 def right(audit):
     """Return the clean accuracy."""
     return float(metrics.overall(audit_report.network_counts(runs.outcomes([audit], audit.evaluations[:1])).sel(attack="clean")))
-
-
-def command(monkeypatch, *words):
-    monkeypatch.setattr(sys, "argv", ["classwise", *map(str, words)])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return stopped.value.code
 
 
 def test_an_audit_is_identified_by_weights_and_evaluations_not_by_paths(data, network, tmp_path):
@@ -420,12 +411,12 @@ def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
     assert torch.equal(found.last.weight, state["last.weight"])
 
 
-def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypatch, capsys, tmp_path):
+def test_the_command_leaves_a_report_that_opens_anywhere(data, network, program, command, capsys, tmp_path):
     out = tmp_path / "out"
     words = {"--weights": network, "--model": "small-cnn", "--dataset": "digits", "--eps": "0.1", "--attack": "pgd-10"}
     other = changed(network, tmp_path / "other.safetensors", lambda state: state["head.weight"].mul_(0.5))
     words |= {"--limit": 50, "--classes": "8,3", "--out": out, "--against": other, "--fail-below": "1"}
-    assert command(monkeypatch, "audit", *(word for pair in words.items() for word in pair)) == 3
+    assert command("audit", *(word for pair in words.items() for word in pair)) == 3
     said = capsys.readouterr()
     page, heard = Path(said.out.strip()), " ".join(said.err.split())
     assert re.search(r"mine less other, image by image: [-\d.]+ points of all images \(95 %: [-\d.]+ to [-\d.]+\)", heard)
@@ -451,9 +442,6 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, monkeypa
     assert [one["accuracy"]["worst case"]["value"] for one in numbers["classes"].values()] == pytest.approx(rates.values)
     assert numbers["robust"]["worst"]["value"] == pytest.approx(float(rates.min()))
     assert numbers["worst_class"]["name"] == str(rates.label[int(rates.argmin("label"))].item())
-    program = installed()
-    if program is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium found; install it, on Debian: apt install chromium")
     with launched(program) as browser:
         for scheme, width in (("light", 1280), ("dark", 1280), ("light", 375)):
             with opened(browser, page, scheme, width) as shown:
@@ -469,7 +457,7 @@ def test_a_run_of_another_seed_is_not_audited_on_images_that_it_was_trained_on(d
         small_audit(folder)
 
 
-def test_a_stored_audit_is_shown_without_its_network_and_another_folder_is_named(carried_out, answered, tmp_path, monkeypatch):
+def test_a_stored_audit_is_shown_without_its_network_and_another_folder_is_named(answered, tmp_path, command, monkeypatch):
     folder = tmp_path / answered.name
     shutil.copytree(store.run_folder(answered), folder)
     (folder / "report.json").write_text(json.dumps({"audit": json.loads(answered.json())}))
@@ -477,7 +465,7 @@ def test_a_stored_audit_is_shown_without_its_network_and_another_folder_is_named
     shown = runs.audit(str(folder))
     assert runs.audit_outcomes(shown).identical(runs.audit_outcomes(answered))
     words = ["--weights", folder, "--model", "small-cnn", "--dataset", "digits", "--eps", "0.1"]
-    assert command(monkeypatch, "audit", *words) == 2
+    assert command("audit", *words) == 2
     folder.rename(tmp_path / "another")
     with pytest.raises(UserError, match=r"is the folder of another audit than its report\.json"):
         runs.audit(str(tmp_path / "another"))
@@ -504,7 +492,7 @@ def look(page, scheme, width):
     expect(gallery.locator("image[aria-label*='class: 5;']")).to_have_count(12)
 
 
-def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, monkeypatch):
+def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, command, monkeypatch):
     rng = np.random.default_rng(0)
     for name in "0123456789":
         (tmp_path / "signs" / name).mkdir(parents=True)
@@ -513,8 +501,8 @@ def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     given = {"--weights": network, "--model": "small-cnn", "--dataset": "folder:signs", "--eps": "0.1", "--attack": "pgd-10"}
     words = [word for pair in given.items() for word in pair]
-    assert command(monkeypatch, "audit", *words) == 2
-    assert command(monkeypatch, "audit", *words, "--skip-bad") == 0
+    assert command("audit", *words) == 2
+    assert command("audit", *words, "--skip-bad") == 0
     (page,) = data.glob("audits/*/report.html")
     text = page.read_text()
     assert "10 images of folder:signs correctly" in text

@@ -3,17 +3,14 @@
 import os
 import random
 import shutil
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from rich.console import Console
 
 from classwise import runs
-from classwise.book import build
 from classwise.core.spec import Evaluation
 from classwise.runs import store
 from classwise.runs.compute import evaluate, train
@@ -65,29 +62,6 @@ def test_what_a_killed_import_left_is_removed_and_completed(data, small, done, t
         assert archive.unpack(path) == ([small.relative_path], [])
         assert contents(data / "recorded") == before
     assert not list((data / "recorded").glob(".import-*"))
-
-
-def test_a_second_build_waits_for_the_first_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "build_folder", lambda: tmp_path)
-    at_work, said, order = threading.Event(), Console(record=True, width=200), []
-
-    def slow():
-        with build.lock(Console(quiet=True)):
-            at_work.set()
-            for _ in range(600):
-                if "another build" in said.export_text(clear=False):
-                    break
-                time.sleep(0.1)
-            order.append("ends")
-
-    first = threading.Thread(target=slow)
-    first.start()
-    assert at_work.wait(60)
-    with build.lock(said):
-        order.append("begins")
-    first.join()
-    assert order == ["ends", "begins"]
-    assert "another build of the book is at work" in said.export_text()
 
 
 @pytest.fixture

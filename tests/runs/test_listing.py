@@ -2,14 +2,12 @@
 
 import json
 import shutil
-import sys
 from dataclasses import replace
 
 import mocks
 import pytest
 from rich.console import Console
 
-from classwise.__main__ import main
 from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec
@@ -86,12 +84,9 @@ def test_what_all_runs_share_is_said_once(rows):
     assert "device" not in [column.header for column in table.columns]
 
 
-def test_list_and_show_print_json(rows, monkeypatch, capsys):
+def test_list_and_show_print_json(rows, command, capsys):
     for words in (["list", "--json", "--filter", "seed=2"], ["show", SPECS[0].id, "--json"]):
-        monkeypatch.setattr(sys, "argv", ["classwise", *words])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        assert stopped.value.code == 0
+        assert command(*words) == 0
     first, second = capsys.readouterr().out.split("\n]\n", 1)
     (listed,), shown = json.loads(f"{first}\n]"), json.loads(second)
     assert (listed["id"], listed["spec"]["options"]) == (SPECS[2].id, {"beta": 3})

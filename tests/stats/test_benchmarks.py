@@ -1,6 +1,7 @@
 """What `make bench` writes is read back, and the benchmark itself runs, small."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -8,12 +9,13 @@ import texts
 import torch
 from torch import nn
 
-from benchmarks import bench, clock, epochs, peers
+from benchmarks import bench, clock, epochs, peers, quick
 from classwise import models
 from classwise.attacks import PGD
 from classwise.charts import dots
 from classwise.core.errors import UserError
 from classwise.images import Images
+from classwise.papers import registry
 from classwise.stats import benchmarks
 
 ENTRY = {"ratio": 2.0, "ours_s": 1.0, "peer_s": 2.0, "agreement": 1.0}
@@ -152,3 +154,19 @@ def test_a_foreign_file_is_named(data):
     recorded(data, []).write_text("[]")
     with pytest.raises(UserError, match=r"one\.json is not a file of benchmarks\.processors"):
         benchmarks.processors()
+
+
+def test_both_sides_of_quick_run_take_the_same_steps():
+    spec = replace(registry.training("quick", "pgd-at", 0), epochs=1)
+    data = quick.split(spec)
+    ours, theirs = quick.trained(spec, data), quick.plain(spec, data)
+    x, _ = data["test"].batch(slice(None))
+    with torch.no_grad():
+        first, second = ours.eval()(x), theirs.eval()(x)
+    assert (first - second).abs().max() < 0.1 * first.std()
+    assert (first.argmax(1) == second.argmax(1)).float().mean() > 0.97
+
+
+def test_quick_run_refuses_a_run_that_the_plain_loop_would_train_otherwise():
+    with pytest.raises(ValueError, match="norm"):
+        quick.plainly(replace(registry.training("quick", "pgd-at", 0), norm="l2"))

@@ -2,7 +2,6 @@
 
 import io
 import math
-import sys
 from dataclasses import replace
 
 import mocks
@@ -13,7 +12,6 @@ from rich.console import Console
 from torch import nn
 
 from classwise import attacks, images, models
-from classwise.__main__ import main
 from classwise.attacks import ATTACKS
 from classwise.attacks.balls import Linf
 from classwise.core import datasets, results
@@ -377,11 +375,8 @@ def test_a_damaged_recorded_file_is_named(data):
         pool.ensure_runs(pairs, repair=True, console=Console(file=io.StringIO()))
 
 
-def test_the_command_only_says_it(data, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["classwise", "run", "tian2021/4-1-class-bias", "--dry-run", "--workers", "2"])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 0
+def test_the_command_only_says_it(data, command, capsys):
+    assert command("run", "tian2021/4-1-class-bias", "--dry-run", "--workers", 2) == 0
     assert "on 2 workers of this machine: " in capsys.readouterr().out
     assert not data.exists()
 
