@@ -1,4 +1,7 @@
-"""Locks of runs, as tests look at them."""
+"""Locks of runs, as tests look at them, and waiting for what other processes do."""
+
+import time
+from collections.abc import Callable
 
 from filelock import BaseFileLock, Timeout
 
@@ -10,3 +13,11 @@ def free(lock: BaseFileLock) -> bool:
             return True
     except Timeout:
         return False
+
+
+def until(true: Callable[[], object], seconds: float = 300) -> None:
+    """Wait for something to become true; fail where it does not."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)

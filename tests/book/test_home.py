@@ -71,13 +71,8 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(10), 400)
     answer = np.where(rng.random(len(truth)) < theirs.values[0][truth] / 100 - 0.1, truth, (truth + 1) % 10)
-    data = xr.Dataset(
-        {
-            "truth": (("defence", "seed", "image"), truth[None, None]),
-            "prediction": (("defence", "seed", "image"), answer[None, None]),
-        },
-        {"defence": ["pgd-at"], "seed": [0], "predicted": theirs.label.values},
-    )
+    values = {name: (("defence", "seed", "image"), some[None, None]) for name, some in (("truth", truth), ("prediction", answer))}
+    data = xr.Dataset(values, {"defence": ["pgd-at"], "seed": [0], "predicted": theirs.label.values})
     alike = home.agreement(data, theirs).isel(defence=0)
     rank = spearmanr([np.mean(answer[truth == label] == label) for label in range(10)], theirs.values[0]).statistic
     assert float(alike.sel(quantity="correlation", bound="value")) == pytest.approx(rank)

@@ -84,31 +84,35 @@ def history():
     return data.expand_dims("seed")
 
 
+# Over a setting: counts and rates; of the last network class 8 is the worst.
+SWEPT, RATED = counts(beta=["1", "6"]), rates(attack=["clean", "pgd-20"], beta=["1", "6"])
+ATTACKED, BOTH = counts(attack=["clean", "x"]), counts(attack=["clean", "x"], defence=NETWORKS)
+OF_DEFENCES = counts(defence=NETWORKS)
+
+
+def measured(count):
+    return metrics.accuracy(count), intervals.wilson(count)
+
+
 # Each chart; what their text alternatives say is golden.
 CHARTS = {
     "curves.class_accuracy": lambda: curves.class_accuracy(CURVE, row="images_are"),
     "curves.metric_curves": lambda: curves.metric_curves(bounded(CURVE.isel(images_are=1, label=-1)), "MCD, points"),
     "curves.training_settings": lambda: curves.training_settings({"beta": CURVE.isel(images_are=0)}),
-    "dots.class_accuracy": lambda: dots.class_accuracy(
-        *(part(counts(attack=["clean", "x"], defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson))
-    ),
-    "explorers.class_ranking": lambda: explorers.class_ranking(
-        *(part(counts(defence=NETWORKS)) for part in (metrics.accuracy, intervals.wilson)), [NETWORKS[-1]]
-    ),
-    "dots.class_rows": lambda: dots.class_rows(
-        *(part(counts(attack=["clean", "x"])) for part in (metrics.accuracy, intervals.wilson))
-    ),
+    "dots.class_accuracy": lambda: dots.class_accuracy(*measured(BOTH)),
+    "explorers.class_ranking": lambda: explorers.class_ranking(*measured(OF_DEFENCES), [NETWORKS[-1]]),
+    "dots.class_rows": lambda: dots.class_rows(*measured(ATTACKED)),
     "dots.metric_dots": lambda: dots.metric_dots(
         {"mcd": bounded(CURVE.isel(epoch=-1, label=-1).rename(images_are="attack"))}, columns=3
     ),
     "dots.seed_dots": lambda: dots.seed_dots(rates(seed=[0, 1], defence=NETWORKS)),
-    "dots.confusion_symmetry": lambda: dots.confusion_symmetry(metrics.confusion(counts(defence=NETWORKS))),
-    "dots.confused_pairs": lambda: dots.confused_pairs(metrics.off_diagonal_confusion(counts(defence=NETWORKS))),
+    "dots.confusion_symmetry": lambda: dots.confusion_symmetry(metrics.confusion(OF_DEFENCES)),
+    "dots.confused_pairs": lambda: dots.confused_pairs(metrics.off_diagonal_confusion(OF_DEFENCES)),
     "dots.benchmark_ratios": lambda: dots.benchmark_ratios(BENCH),
     "dots.metric_scatter": lambda: dots.metric_scatter(
         by_defence(10.0, 61.0, 55.0), by_defence(1.0, 12.0, 21.0), by_defence(1.0, 2, 3).isel(bound=0)
     ),
-    "heatmaps.confusion": lambda: heatmaps.confusion(metrics.confusion(counts(defence=NETWORKS))),
+    "heatmaps.confusion": lambda: heatmaps.confusion(metrics.confusion(OF_DEFENCES)),
     "heatmaps.accuracy_heatmap": lambda: heatmaps.accuracy_heatmap(
         counts(attack=["a", "b"], defence=NETWORKS), intervals.relative_robustness(counts(attack=["a", "b"], defence=NETWORKS))
     ),
@@ -116,9 +120,7 @@ CHARTS = {
     "class_explorer.epoch_explorer": lambda: class_explorer.epoch_explorer(history(), live=False),
     "class_explorer.radius_explorer": lambda: class_explorer.radius_explorer(RADIUS, ["8", "0"], "0.1", live=False),
     "class_explorer.radius_curves": lambda: class_explorer.radius_curves(RADIUS, LABELS),
-    "charts.setting_explorer": lambda: charts.setting_explorer(
-        counts(beta=["1", "6"]), counts(beta=["1", "6"]), BETA, "6", live=False
-    ),
+    "charts.setting_explorer": lambda: charts.setting_explorer(SWEPT, SWEPT, BETA, "6", live=False),
     "class_explorer.category_explorer": lambda: class_explorer.category_explorer(
         counts(images_are=["clean", "attacked"], setting=["VGG16", "Adam"]),
         style.Category("setting", ["VGG16", "Adam"], "setting"),
@@ -128,15 +130,9 @@ CHARTS = {
     "explorers.two_methods": lambda: explorers.two_methods(
         pd.DataFrame({"label": ["a", "a", "b"], "number": [1, 2, 3], "AT": [1, 1, 0], "FAT": [0, 0, 1], "url": ""}), "AT", "FAT"
     ),
-    "charts.class_sweep": lambda: charts.class_sweep(
-        counts(beta=["1", "6"]), GROUPS, BETA, "Robust accuracy", "robust accuracy, %"
-    ),
-    "charts.metric_sweep": lambda: charts.metric_sweep(
-        {"worst class, %": bounded(rates(attack=["clean", "pgd-20"], beta=["1", "6"]).isel(label=-1))}, BETA, "attack", "x"
-    ),
-    "charts.exchange": lambda: charts.exchange(
-        rates(attack=["clean", "pgd-20"], beta=["1", "6"]), GROUPS, BETA, ("clean", "pgd-20")
-    ),
+    "charts.class_sweep": lambda: charts.class_sweep(SWEPT, GROUPS, BETA, "Robust accuracy", "robust accuracy, %"),
+    "charts.metric_sweep": lambda: charts.metric_sweep({"worst class, %": bounded(RATED.isel(label=-1))}, BETA, "attack", "x"),
+    "charts.exchange": lambda: charts.exchange(RATED, GROUPS, BETA, ("clean", "pgd-20")),
     "charts.rule_explorer": lambda: charts.rule_explorer(
         (rates(network=["at-ccm"], **EPOCHS) / 100).assign_coords(MARKS), {"at-ccm": 0.5}, live=False
     ),

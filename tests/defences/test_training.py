@@ -345,17 +345,11 @@ def test_averages_and_measuring_do_not_influence_the_training(data, valid, defen
     assert not same(kept.checkpoint("ema"), kept.checkpoint("last"))
 
 
-@pytest.mark.parametrize(
-    ("defence", "averaging"),
-    [
-        ("at-ema", EMA()),
-        ("at-ema", AVERAGINGS["ema"]),
-        ("at-ema", EMA(per="step")),
-        ("at-fawa", FAWA(threshold=0, average_from=0)),
-        ("at-fawa", FAWA(threshold=0.02)),
-        ("at-cfa", FAWA(threshold=0, average_from=0.5)),
-    ],
-)
+AVERAGED = [("at-ema", one) for one in (EMA(), AVERAGINGS["ema"], EMA(per="step"))]
+AVERAGED += [("at-fawa", OPEN["fawa"]), ("at-fawa", FAWA(threshold=0.02)), ("at-cfa", FAWA(threshold=0, average_from=0.5))]
+
+
+@pytest.mark.parametrize(("defence", "averaging"), AVERAGED)
 def test_an_average_next_to_a_training_is_that_of_the_defence_alone(data, valid, defence, averaging):
     """Also where a defence averages and another average is kept next to it."""
     changed = {"validation_attack": PGD(steps=2), "select_by": "sum", "epochs": 5, "keep_last": 2}

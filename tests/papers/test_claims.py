@@ -439,17 +439,18 @@ def test_claims_are_named_once_and_say_why_not():
     assert all(one.statement.endswith(".") and one.low < one.high for one in registry.CLAIMS)
 
 
+SIZED = [
+    ("holds", 28, "differs"),
+    ("holds", 7, "agrees"),
+    ("open", 7, "agrees"),
+    ("open", 3, "differs"),
+    ("fails", -2, "differs"),
+]
+SUMMARIES = [(verdict, theirs, f"direction {verdict}, size {how}") for verdict, theirs, how in SIZED]
+
+
 @pytest.mark.parametrize(
-    ("verdict", "theirs", "expected"),
-    [
-        ("holds", None, "holds"),
-        ("holds", 28, "direction holds, size differs"),
-        ("holds", 7, "direction holds, size agrees"),
-        ("open", 7, "direction open, size agrees"),
-        ("open", 3, "direction open, size differs"),
-        ("fails", -2, "direction fails, size differs"),
-        ("not tested", 7, "not tested"),
-    ],
+    ("verdict", "theirs", "expected"), [*SUMMARIES, ("holds", None, "holds"), ("not tested", 7, "not tested")]
 )
 def test_a_verdict_is_on_the_direction_and_the_size_where_the_paper_prints_one(verdict, theirs, expected):
     found = Verdict(claim(reported=theirs, unit="times"), verdict, "laptop", "cifar10", 8.14, 6.5, 10, seeds=1)

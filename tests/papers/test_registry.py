@@ -59,15 +59,9 @@ def test_a_defence_that_averages_is_the_training_and_the_average_of_its_row(name
 def test_attacks_of_the_papers_take_their_published_steps():
     built = {name: attacks.build(f"pgd-{name}") for name in ("10@wei2023", "10@wei2023-trades", "10@trades", "10@tian2021")}
     built |= {name: attacks.build(f"pgd-{name}") for name in ("10@entropy2022", "20@entropy2022", "20@entropy2022-train")}
-    assert {name: (one.steps, one.step, one.start) for name, one in built.items()} == {
-        "10@wei2023": (10, 2 / 255, "uniform"),
-        "10@wei2023-trades": (10, 2 / 255, "gaussian"),
-        "10@trades": (10, 0.007, "gaussian"),
-        "10@tian2021": (10, 0.007, "uniform"),
-        "10@entropy2022": (10, 0.008, "uniform"),
-        "20@entropy2022": (20, 0.003, "uniform"),
-        "20@entropy2022-train": (20, 0.008, "uniform"),
-    }
+    published = [(10, 2 / 255, "uniform"), (10, 2 / 255, "gaussian"), (10, 0.007, "gaussian"), (10, 0.007, "uniform")]
+    published += [(10, 0.008, "uniform"), (20, 0.003, "uniform"), (20, 0.008, "uniform")]
+    assert [(one.steps, one.step, one.start) for one in built.values()] == published
 
 
 def test_a_run_knows_its_scale():

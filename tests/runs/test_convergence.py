@@ -27,12 +27,9 @@ def tiny(monkeypatch):
         seeds=(0, 1),
         inner_attack={"steps": 1},
     )
-    sections = {
-        "defences": Section(title="", defences=("pgd-at", "at-ema", "standard")),
-        "other": Section(
-            title="", defences=("pgd-at",), variants=lambda *_: [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}]
-        ),
-    }
+    other = [{"dataset": "digits-apart"}, {"eps": "0.1"}, {"redraw": 1}]
+    sections = {"defences": Section(title="", defences=("pgd-at", "at-ema", "standard"))}
+    sections |= {"other": Section(title="", defences=("pgd-at",), variants=lambda *_: other)}
     monkeypatch.setitem(scales.SCALES, "tiny", size)
     monkeypatch.setitem(scales.OTHER_DATASETS, "tiny", {})
     monkeypatch.setattr(registry, "SECTIONS", sections)

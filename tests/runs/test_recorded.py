@@ -281,16 +281,9 @@ def test_a_claim_uses_the_seeds_that_all_of_its_defences_have(request_):
 
 def test_arranged_outcomes_need_complete_parts(data, monkeypatch):
     part = Section(title="", defences=("trades",), evaluations=(CLEAN, PGD), max_seeds=2)
-    made = replace(
-        part,
-        defences=("pgd-at",),
-        parts={"other": part},
-        arrange={
-            "alone": Derived(lambda own: own, ("",)),
-            "both": Derived(lambda own, other: own, ("", "other")),
-            "either": Derived(lambda own, other: own.assign_attrs(other=other is not None), ("",), ("other",)),
-        },
-    )
+    arrange = {"alone": Derived(lambda own: own, ("",)), "both": Derived(lambda own, other: own, ("", "other"))}
+    arrange["either"] = Derived(lambda own, other: own.assign_attrs(other=other is not None), ("",), ("other",))
+    made = replace(part, defences=("pgd-at",), parts={"other": part}, arrange=arrange)
     monkeypatch.setitem(registry.SECTIONS, SECTION, made)
     request = registry.request(SECTION, SCALE)
     recorded(request)

@@ -26,14 +26,12 @@ def crossed(rng, *, images=120, seeds=5, folds=False, image=3.0, seed=0.25, atta
     there = (np.arange(number) // 3 % seeds == np.arange(seeds)[:, None]) if folds else np.ones((seeds, number), bool)
     answer = np.where(right, truth, (truth + 1) % 3)
     dims = ("attack", "seed", "image")
-    return xr.Dataset(
-        {
-            "truth": (dims, np.broadcast_to(np.where(there, truth, -1), right.shape)),
-            "prediction": (dims, np.where(there, answer, -1)),
-            "misclassified": (dims, there & ~right),
-        },
-        {"attack": list(attacks), "seed": np.arange(seeds), "image": np.arange(number), "predicted": list("abc")},
-    )
+    data = {
+        "truth": (dims, np.broadcast_to(np.where(there, truth, -1), right.shape)),
+        "prediction": (dims, np.where(there, answer, -1)),
+    }
+    coords = {"attack": list(attacks), "seed": np.arange(seeds), "image": np.arange(number), "predicted": list("abc")}
+    return xr.Dataset(data | {"misclassified": (dims, there & ~right)}, coords)
 
 
 def _middle(rate, width, nodes, weight):

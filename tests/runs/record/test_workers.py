@@ -8,8 +8,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import filelock
 import pytest
+from locks import free, until
 
 from classwise import __main__
 from classwise.runs import store
@@ -38,14 +38,6 @@ def queued(tmp_path, epochs=2):
     path = tmp_path / "queue.toml"
     path.write_text(QUEUE.replace("EPOCHS", str(epochs)))
     return path
-
-
-def until(condition, seconds=240):
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.02)
-    return value
 
 
 def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_worker(data, tmp_path, monkeypatch):
@@ -108,15 +100,7 @@ def test_workers_end_with_a_killed_parent_and_keep_what_is_finished(data, tmp_pa
     until((store.run_folder(spec) / store.CHECKPOINT).exists)
     call.kill()
     call.wait()
-
-    def is_free():
-        try:
-            with store.Key(spec).lock().acquire(timeout=0):
-                return True
-        except filelock.Timeout:
-            return False
-
-    until(is_free)
+    until(lambda: free(store.Key(spec).lock()))
     assert (store.run_folder(spec) / store.CHECKPOINT).exists()
 
 

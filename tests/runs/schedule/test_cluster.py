@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ import pytest
 import safetensors.torch
 import torch
 from distributed import KilledWorker
-from locks import free
+from locks import free, until
 
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
@@ -68,14 +67,6 @@ if __name__ == "__main__":
     sys.argv = ["classwise", "run", "tian2021/4-1-class-bias", "--workers", "2"]
     main()
 """
-
-
-def until(true, seconds=300):
-    """Wait for something to become true; fail where it does not."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def dask_command(*words, **environment):
