@@ -684,7 +684,7 @@ def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder
     shutil.copy(tmp_path / "signs" / "a" / "0.png", tmp_path / "signs" / "a" / "6.png")
     for ask in (lambda: runs.history([folder]), lambda: runs.outcomes([folder], [Evaluation()]), lambda: train.train(folder)):
         with pytest.raises(
-            UserError, match=rf"the images in folder:signs have changed .*delete {store.run_folder(folder)} to compute"
+            UserError, match=f"images in folder:signs have changed .*delete {store.run_folder(folder)} to compute"
         ):
             ask()
     with pytest.raises(pool.Failed, match="the images in folder:signs have changed"):

@@ -132,10 +132,8 @@ def recorded(data, rows):
 
 
 def row(seed, instructions, correct, same):
-    return {
-        "defence": "pgd-at", "seed": seed, "instructions": instructions, "attack": "pgd-20",
-        "correct": correct, "same": same, "images": 10,
-    }  # fmt: skip
+    how = {"defence": "pgd-at", "attack": "pgd-20", "seed": seed, "instructions": instructions}
+    return how | {"correct": correct, "same": same, "images": 10}
 
 
 def test_nothing_is_recorded_at_first(data):

@@ -139,14 +139,11 @@ def test_the_pairs_of_the_first_seed_are_in_the_queue_of_scale_laptop():
 def test_pixels_are_summed_in_the_blocks_of_the_features():
     rng, number = np.random.default_rng(0), 24
     truth = np.arange(number) % 2
-    outcomes = xr.Dataset(
-        {
-            "truth": (("seed", "image"), truth[None].astype("i2")),
-            "block_of": (("seed", "image"), (np.arange(number) // 2 % 3)[None]),
-            "total": (("seed", "block", "label", "feature"), np.zeros((1, 3, 2, 5))),
-        },
-        {"seed": [0], "image": np.arange(number), "predicted": ["a", "b"], "label": ["a", "b"], "feature": range(5)},
-    )
+    data = {"truth": truth.astype("i2"), "block_of": np.arange(number) // 2 % 3}
+    data = {name: (("seed", "image"), some[None]) for name, some in data.items()}
+    data["total"] = (("seed", "block", "label", "feature"), np.zeros((1, 3, 2, 5)))
+    names = {"predicted": ["a", "b"], "label": ["a", "b"], "feature": range(5)}
+    outcomes = xr.Dataset(data, {"seed": [0], "image": np.arange(number), **names})
     for side, kept in ((8, 8), (32, 8)):
         pixels = rng.random((number, 1, side, side))
         images = xr.Dataset({"pixels": (("image", "channel", "row", "column"), pixels)}, {"image": np.arange(number)})

@@ -138,9 +138,8 @@ def test_the_shown_classes_are_those_of_the_dataset():
 
 def networks():
     """Return outcomes of two parts, as `runs.outcomes` returns them: standard training, and each class attacked alone."""
-    both = (
-        trained((HARDEST,), 40, 10).drop_vars(["vulnerable", "partner", "background"]).assign_attrs(dataset="digits", eps="0.2")
-    )
+    both = trained((HARDEST,), 40, 10).drop_vars(["vulnerable", "partner", "background"])
+    both = both.assign_attrs(dataset="digits", eps="0.2")
     plain = both.sel(attacked="", drop=True).assign_coords(defence=["standard"])
     alone = both.sel(attacked=DIGITS).assign_coords(attacked=CLASS).rename(attacked="option_label")
     return plain.expand_dims(seed=[0]), alone.expand_dims(seed=[0])

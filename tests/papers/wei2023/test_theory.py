@@ -20,15 +20,11 @@ MODELS = [
     Model(p_easy=0.95, p_hard=0.6, eta=0.2, variance=1.3, d=7),
     Model(p_easy=0.66, p_hard=0.65, eta=0.1, variance=0.2, d=3),
 ]
+RANGES = {"p_hard": (0.55, 0.9), "share": (0.05, 1), "eta": (0.1, 0.49), "variance": (0.2, 2)}
 SOME = st.builds(
-    lambda p_hard, share, eta, variance, d: Model(
-        p_easy=p_hard + share * (0.97 - p_hard), p_hard=p_hard, eta=eta, variance=variance, d=d
-    ),
-    st.floats(0.55, 0.9),
-    st.floats(0.05, 1),
-    st.floats(0.1, 0.49),
-    st.floats(0.2, 2),
-    st.integers(1, 8),
+    lambda p_hard, share, **rest: Model(p_easy=p_hard + share * (0.97 - p_hard), p_hard=p_hard, **rest),
+    d=st.integers(1, 8),
+    **{name: st.floats(*ends) for name, ends in RANGES.items()},
 )
 
 
