@@ -5,7 +5,7 @@ UV := .venv/bin/uv
 READY := .venv/.ready
 AT_ONCE ?= -n logical --maxprocesses 8 --dist worksteal
 TOOK := build/tests.seconds
-ACCEPTED := test_golden test_answers
+ACCEPTED := test_golden test_answers test_invalid_input texts
 TORCH := $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
 
 .DEFAULT_GOAL := help
@@ -70,7 +70,7 @@ bench: $(READY) ## how fast the attacks are beside those of other packages: buil
 converged: $(READY) ## train all networks with twice the epochs too, and record both (SCALE=quick)
 	@$(PY) -m benchmarks.convergence --scale $(SCALE)
 
-picture: $(READY) ## draw the picture of README from the recorded results
+picture: $(READY) ## draw the pictures of README and of the guide: the first chart, the folders
 	@$(PY) -m tests.picture
 
 lock: $(READY) ## renew requirements.lock

@@ -1,4 +1,7 @@
-"""The picture of README, the first chart of the book: `make picture` draws it from the recorded results."""
+"""Pictures that `make picture` draws: the first chart of the book, from recorded results, and the folders of the package."""
+
+import ast
+import tomllib
 
 import vl_convert
 
@@ -8,10 +11,23 @@ from classwise.core.paths import checkout
 from classwise.papers import home, registry
 from classwise.stats import intervals, metrics, pooling
 
-FILE = checkout() / "book" / "_static" / "classes.svg"
+STATIC = checkout() / "book" / "_static"
+WIDTH, HEIGHT, ROW = 215, 38, 72
+SAYS = {
+    "book": "executes notebooks, renders pages",
+    "runs": "computes, stores, loads results",
+    "papers": "sections, claims, verdicts",
+    "charts": "explorers, tables",
+    "stats": "metrics, intervals, tests",
+    "defences": "objectives, calibrations",
+    "attacks": "searches in a ball",
+    "models": "networks",
+    "images": "datasets, transforms",
+    "core": "specs, results, errors; no torch",
+}
 
 
-def svg() -> str:
+def classes() -> str:
     """Return the chart of the home page at scale laptop as SVG."""
     style.setup()
     request = runs.keep_recorded(registry.request(home.SECTION, "laptop"))
@@ -22,5 +38,53 @@ def svg() -> str:
     return str(vl_convert.vegalite_to_svg(chart.properties(background="white").to_json()))
 
 
+def imports() -> set[tuple[str, str]]:
+    """Return which folder of the package imports which, by its code."""
+    found = set()
+    for path in (checkout() / "src" / "classwise").glob("*/**/*.py"):
+        folder = path.relative_to(checkout() / "src" / "classwise").parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("classwise"):
+                named = [node.module.split(".")[1]] if "." in node.module else [one.name for one in node.names]
+                found |= {(folder, name) for name in named if name in SAYS and name != folder}
+    return found
+
+
+def folders() -> str:
+    """Return the folders of the package as SVG: each above those that it imports, without the lines that others imply."""
+    contracts = tomllib.loads((checkout() / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [[name.strip() for name in layer.split("|")] for layer in contracts[0]["layers"] if layer != "__main__"]
+    centre, place = WIDTH + 30, {}
+    for row, names in enumerate(layers):
+        for column, name in enumerate(names):
+            x = (
+                centre
+                if len(names) == 1 and name != "images"
+                else centre + (WIDTH / 2 + 15) * (1 if name == "images" or column else -1)
+            )
+            place[name] = (x, 20 + row * ROW)
+    edges, lines, boxes = imports(), [], []
+    direct = {(a, b) for a, b in edges if not any((a, c) in edges and (c, b) in edges for c in SAYS)}
+    for above, below in sorted(direct):
+        (x1, y1), (x2, y2) = place[above], place[below]
+        lines.append(f'<path d="M{x1} {y1 + HEIGHT}L{x2} {y2}" stroke="#888" stroke-width="1.5" marker-end="url(#tip)"/>')
+    for name, (x, y) in place.items():
+        boxes.append(
+            f'<rect x="{x - WIDTH / 2}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5" fill="#eef3f8" stroke="#4a6b8a"/>'
+        )
+        boxes.append(
+            f'<text x="{x}" y="{y + 16}" font-weight="bold">{name}/</text><text x="{x}" y="{y + 31}">{SAYS[name]}</text>'
+        )
+    wide, high = 2 * centre, 20 + len(layers) * ROW
+    tip = '<marker id="tip" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" fill="none">'
+    head += f'<defs>{tip}<path d="M0 0L6 3L0 6z" fill="#888"/></marker></defs><rect width="{wide}" height="{high}" fill="white"/>'
+    text = '<g font-family="sans-serif" font-size="12" text-anchor="middle" fill="#222">'
+    return "\n".join([head, *lines, text, *boxes, "</g></svg>", ""])
+
+
+PICTURES = {"classes": classes, "folders": folders}
+
 if __name__ == "__main__":
-    FILE.write_text(svg(), encoding="utf-8")
+    for name, draw in PICTURES.items():
+        (STATIC / f"{name}.svg").write_text(draw(), encoding="utf-8")

@@ -72,3 +72,10 @@ def test_modules_and_functions_stay_small():
             if isinstance(node, ast.FunctionDef):
                 assert node.end_lineno - node.lineno + 1 <= 50, f"{name}.{node.name} is long"
                 assert len(arguments(node)) <= 7 or (name, node.name) in MANY_ARGUMENTS, f"{name}.{node.name} has many arguments"
+
+
+def test_functions_do_not_begin_with_a_preposition():
+    """A function is a verb, or the noun that it returns."""
+    trees = (ast.parse(path.read_text()) for path in MODULES.values())
+    names = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    assert not [name for name in names if re.match("(of|by|at|with|in|as|over|on|under|within|without)(_|$)", name)]

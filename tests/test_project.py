@@ -112,8 +112,7 @@ def blocks(kind):
 # What makes the examples quick, and lets them do without a network of the reader's.
 SMALLER = {
     '"tian2021/4-1-class-bias", seeds=[0, 1])': '"tian2021/4-1-class-bias", seeds=[0], defences=["pgd-at"], epochs=1, width=4)',
-    '"new2027/2-gap", seeds=[0, 1])': '"new2027/2-gap", seeds=[0], epochs=1, width=4)',
-    'registry.judge("new2027/2-gap", outcomes)': 'registry.judge("new2027/2-gap", outcomes, scale="quick", dataset="digits")',
+    'registry.judge("tian2021/4-1-class-bias", outcomes)': 'registry.judge("tian2021/4-1-class-bias", outcomes, strict=False)',
     'defence="mart")': 'defence="mart", epochs=1, width=4)',
     'images.load("digits", "test")  # or': 'images.load("digits", "test").take(torch.arange(20))  # or',
     '{"steps": 20, "queries": 200}': '{"steps": 2, "queries": 5}',
@@ -157,23 +156,14 @@ def test_what_makes_examples_quick_is_up_to_date():
     assert all(old in text for old in SMALLER)
 
 
-def add_paper(paper, monkeypatch):
-    monkeypatch.setitem(registry.PAPERS, paper.name, paper)
-    registry.SECTIONS.update(paper.sections)
-    monkeypatch.setattr(registry, "CLAIMS", (*registry.CLAIMS, *paper.claims))
-
-
 @pytest.mark.parametrize("text", blocks("python"))
-def test_python_examples_work(text, execute, small, ready, tmp_path, monkeypatch):
+def test_python_examples_work(text, execute, small, ready, tmp_path):
     if any(module in text for module in ELSEWHERE):
         compile(text, "example", "exec")
         return
     if "model.safetensors" in text:
         ready(small)
         shutil.copy(store.run_folder(small) / "weights.safetensors", tmp_path / "model.safetensors")
-    if "new2027" in text and "PAPER =" not in text:
-        (paper,) = (param.values[0] for param in blocks("python") if "PAPER =" in param.values[0])
-        add_paper(execute(paper)["PAPER"], monkeypatch)
     names = execute(text)
     assert names
     if "fog-3" in text:  # and it shows its effect

@@ -96,7 +96,7 @@ def test_going_on_gives_what_an_unbroken_run_gives():
     whole = evaluate.evaluate(model, test, attack, Linf(0.1), settings)
     first = next(evaluate.batches(model, test, attack, Linf(0.1), settings))
     rest = evaluate.batches(model, test, attack, Linf(0.1), settings, begin=20)
-    joined = evaluate.Outcomes.joined([first, *rest])
+    joined = evaluate.Outcomes.concatenate([first, *rest])
     assert not torch.equal(whole.logits, evaluate.evaluate(model, test, attack, Linf(0.1), replace(settings, seed=4)).logits)
     for name, column in vars(whole).items():
         assert column is None or torch.equal(column, getattr(joined, name)), name

@@ -26,9 +26,6 @@ class Guess(Attack):
     black_box: ClassVar[bool] = True
     queries: int = 20
 
-    def cost(self, classes):
-        return Passes(self.queries, 0, self.queries)
-
     def search(self, model, x, y, ball, generator):
         result, counted = x.clone(), torch.zeros_like(y)
         for _ in range(self.queries):
@@ -47,6 +44,7 @@ def test_a_new_attack_is_one_line_in_the_table(data, small, monkeypatch):
         evaluate.evaluate_run(small, evaluation)
     black, white = (store.Key(small, store.OUTCOMES, evaluation).read() for evaluation in (guess, gradients))
     assert black.sizes["image"] == 50
+    assert Guess(queries=10).cost(10) == Passes(forward=10, backward=0, calls=10)
     assert flops.evaluation(small, guess).operations > 0
     assert 0 < black.queries.max() <= 10
     broken, unbroken = (data.assign(misclassified=("image", np.full(50, kind))) for data, kind in ((black, True), (white, False)))

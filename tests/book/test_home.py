@@ -129,8 +129,15 @@ def test_the_readme_counts_the_claims_on_photographs_and_shows_the_chart_of_toda
     for row, paper in zip(rows, registry.PAPERS, strict=True):
         counts = ledger.numbers(ledger.decisive([one for one in verdicts if one.claim.paper == paper]))
         assert row.endswith(f"| {counts} |")
-    drawn, now = (re.findall(r'>([^<>]+)</text>|aria-label="([^"]*)"', svg) for svg in (picture.FILE.read_text(), picture.svg()))
+    drawn, now = (
+        re.findall(r'>([^<>]+)</text>|aria-label="([^"]*)"', svg)
+        for svg in ((picture.STATIC / "classes.svg").read_text(), picture.classes())
+    )
     assert drawn == now, "draw the picture of README again: make picture"
+
+
+def test_the_picture_of_the_folders_is_drawn_from_the_imports_of_today():
+    assert (picture.STATIC / "folders.svg").read_text() == picture.folders(), "draw it again: make picture"
 
 
 def test_the_page_of_the_papers_lists_all_pages_of_each():

@@ -104,7 +104,7 @@ def settings():
 
 
 def test_by_category_opens_on_the_least_accurate_class_of_the_setting_at_first(settings):
-    by = Category.of(settings, "transform", "corruption")
+    by = Category.from_array(settings, "transform", "corruption")
     for start, label in ((None, "2"), ("fog", "2"), ("contrast", "1")):
         chart = class_explorer.category_explorer(settings, by, start, live=False)
         assert values(chart) == {"chosen_class": label, "chosen_transform": start or "fog"}
@@ -115,9 +115,9 @@ def test_by_category_has_a_choice_of_images_where_the_counts_are_of_both(setting
     both = xr.concat(
         [settings, settings[::-1].assign_coords(transform=settings.transform)], pd.Index(["clean", "attacked"], name="images_are")
     )
-    chart = class_explorer.category_explorer(both, Category.of(settings, "transform"), live=False)
+    chart = class_explorer.category_explorer(both, Category.from_array(settings, "transform"), live=False)
     assert values(chart) == {"chosen_class": "1", "chosen_images": "attacked", "chosen_transform": "fog"}
-    live = class_explorer.category_explorer(both, Category.of(settings, "transform", "corruption"), live=True)
+    live = class_explorer.category_explorer(both, Category.from_array(settings, "transform", "corruption"), live=True)
     assert list(boxes(live)) == ["class", "images", "corruption"]
     boxes(live)["corruption"].value = "contrast"
     assert live.children[1].params.chosen_transform == "contrast"

@@ -97,11 +97,11 @@ def check(found, base, expected):
 def test_a_calibration_sets_by_hand_and_always_from_the_settings_of_the_run(base, calibration, expected):
     found, memory = calibration(base, base, {}, STATS)
     check(found, base, expected)
-    check(base.at(torch.tensor([2, 0, 1])), base, {})
+    check(base.select(torch.tensor([2, 0, 1])), base, {})
     if not memory:
         again, _ = calibration(base, found, {}, STATS)
         check(again, base, expected)
-    picked = found.at(torch.tensor([1, 0, 1]))
+    picked = found.select(torch.tensor([1, 0, 1]))
     assert all(torch.equal(value, getattr(found, name)[[1, 0, 1]]) for name, value in vars(picked).items())
 
 
@@ -290,7 +290,7 @@ def test_faal_weighs_a_batch_by_its_margins(base):
     y = torch.tensor([0, 0, 1])
     p = 0.8
     distance = math.log(2) + p * math.log(p) + (1 - p) * math.log(1 - p)
-    found = FAAL(distance=distance).batch_settings(base.at(y), answers, y)
+    found = FAAL(distance=distance).batch_settings(base.select(y), answers, y)
     assert found.weight.tolist() == pytest.approx([2 * (1 - p)] * 2 + [2 * p], abs=1e-4)
     assert torch.equal(found.weight, found.robust)
 

@@ -192,8 +192,8 @@ def test_weights_multiply_the_terms_and_may_be_relative_to_the_batch():
     natural, robust = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     settings = each(images=2, weight=torch.tensor([1.0, 3.0]), robust=torch.tensor([2.0, 6.0]))
     cost = LossTerms(natural, None, None, robust)
-    assert cost.weighted(settings).loss.tolist() == [1 + 6, 6 + 24]
-    assert cost.weighted(settings, normalise_weights=True).loss.tolist() == [0.5 + 1.5, 3 + 6]
+    assert cost.weigh(settings).loss.tolist() == [1 + 6, 6 + 24]
+    assert cost.weigh(settings, normalise_weights=True).loss.tolist() == [0.5 + 1.5, 3 + 6]
 
 
 @pytest.mark.parametrize(("mode", "moves"), [("eval", 1), ("train", 4)])

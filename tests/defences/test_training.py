@@ -476,7 +476,7 @@ def test_only_the_class_of_single_class_training_is_attacked(data):
     seen = []
     state.model.register_forward_pre_hook(lambda model, inputs: seen.append(inputs[0]) if model.training else None)
     x, y = data.batch(slice(0, 64))
-    each = state.settings.at(y)
+    each = state.settings.select(y)
     watched = Adversary(plan.attack, Linf(each.radius), "eval", state.generator)
     plan.defence.objective(state.model.train(), x, y, each, watched)
     (passed,) = seen

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -79,16 +81,22 @@ def copy(tmp_path):
     return root
 
 
-def test_a_paper_of_one_section_is_a_folder_a_notebook_and_its_name_in_the_registry(copy):
+@pytest.fixture
+def python(copy):
+    """A function that runs Python in the copy and returns what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "CLASSWISE_DATA": str(copy / "data")}
 
-    def python(*arguments: str) -> str:
+    def run(*arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    return run
+
+
+def test_a_paper_of_one_section_is_a_folder_a_notebook_and_its_name_in_the_registry(copy, python):
     python(
         "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_layers.py", "-k", "not readme and not torch and not packages"
     )
@@ -100,6 +108,25 @@ def test_a_paper_of_one_section_is_a_folder_a_notebook_and_its_name_in_the_regis
     assert part in yaml.safe_load(report["toc"])["parts"]
     page = python("-m", "classwise", "render", "made2026/1-first").splitlines()[-1]
     assert "accuracy of the made-up paper" in (copy / page).read_text()
+
+
+def test_a_new_page_from_the_templates_has_a_claim_and_a_place_in_the_book(copy, python):
+    for folder in ("tests/papers/tian2021", "tests/papers/wei2023"):
+        (copy / folder).mkdir(parents=True)
+    for page in ("tian2021/7-new-question", "wei2023/6-1-another-one"):
+        written = python("-m", "classwise.book.new_page", page).split()
+        assert len(written) == 5
+        module, words = written[0], re.sub(r"^.*\d-", "", page)
+        ask = (
+            f"from classwise.papers import registry as r; print([c.name for c in r.claims_of({page!r})], {page!r} in r.SECTIONS)"
+        )
+        assert python("-c", ask).split("\n")[0] == f"['{words}-gap'] True"
+        code = "".join(cell.source for cell in nbformat.read(copy / written[1], as_version=4).cells)
+        assert "$" not in code
+        assert f"import {Path(module).stem} as section" in code
+    guide = (checkout() / "book" / "guide" / "extending.md").read_text()
+    assert (copy / "src/classwise/papers/tian2021/new_question.py").read_text() in guide
+    assert "tian2021/7-new-question" in python("-c", "from classwise.book import build; print(build.table_of_contents())")
 
 
 def test_the_table_of_contents_is_written_from_the_papers():

@@ -40,7 +40,7 @@ class Outcomes:
     member: Tensor | None = None
 
     @classmethod
-    def joined(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
+    def concatenate(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
         """Return the outcomes of several batches as one."""
         columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(cls)}
         joined: dict[str, Any] = {name: None if values[0] is None else torch.cat(values) for name, values in columns.items()}
@@ -75,7 +75,7 @@ DEFAULT = EvaluationSettings()
 
 def evaluate(model: nn.Module, images: Images, attack: Attack, ball: Ball, settings: EvaluationSettings = DEFAULT) -> Outcomes:
     """Return the predictions for all attacked images, as `batches` does."""
-    return Outcomes.joined(list(batches(model, images, attack, ball, settings)))
+    return Outcomes.concatenate(list(batches(model, images, attack, ball, settings)))
 
 
 def batches(

@@ -48,7 +48,19 @@ _AT_ONCE, NOTEBOOK, RENDER, _TIMINGS = 2, 20.0, 60.0, "timings.json"
 # The root of the book, and the pages that read the verdicts of all sections.
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
-_GUIDE = ("reading", "glossary", "parameters", "python", "datasets", "audit", "recorded", "cluster", "defences", "extending")
+_GUIDE = (
+    "reading",
+    "glossary",
+    "parameters",
+    "python",
+    "datasets",
+    "audit",
+    "recorded",
+    "cluster",
+    "defences",
+    "extending",
+    "architecture",
+)
 # The pages of no paper by the part of the book. "data" is written when the book is rendered.
 _PAGES = {
     "What holds": ("claims", "papers"),

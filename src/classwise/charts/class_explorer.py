@@ -50,7 +50,7 @@ class Along:
     column: str
     between: bool = False
 
-    def chosen(self, base: alt.Chart) -> alt.Chart:
+    def chart_at(self, base: alt.Chart) -> alt.Chart:
         """Return the chart at the chosen place; an epoch that was not measured shows the last before it that was."""
         if not self.between:
             return base.transform_filter(f"datum.{self.column} == chosen_{self.name}")
@@ -167,9 +167,9 @@ def panels_along(table: pd.DataFrame, labels: Sequence[str], along: Along, shown
     others = base.transform_filter(_RIGHT).mark_line(strokeWidth=1.2, opacity=0.55, color=GREY)
     others = others.encode(x=along.x, y=y, detail="label:N", tooltip=tips)
     chosen = lines_with_bands(of_class.transform_filter(_RIGHT), along.x, "accuracy, %", alt.value(CHOSEN), tips, scale=PERCENT)
-    now = along.chosen(of_class.transform_filter(_RIGHT)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
+    now = along.chart_at(of_class.transform_filter(_RIGHT)).mark_rule(strokeDash=[3, 3], color="#888").encode(x=along.x)
     above = alt.layer(others, now, chosen).properties(width=600, height=220, title=panel_title(_ABOVE))
-    return above & _predictions(along.chosen(of_class), labels, along.column, display_name(along.name))
+    return above & _predictions(along.chart_at(of_class), labels, along.column, display_name(along.name))
 
 
 def _predictions(now: alt.Chart, labels: Sequence[str], column: str, chosen: str) -> Any:

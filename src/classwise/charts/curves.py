@@ -40,7 +40,7 @@ def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> 
 
     title: of the metric, with its unit. A click in the legend picks members of `colour`.
     """
-    picked, hues = legend_selection(Category.of(bounds, colour))
+    picked, hues = legend_selection(Category.from_array(bounds, colour))
     tips, table = tooltip(colour, "epoch", value=title, low="", high=""), wide_bounds(bounds)
     chart = lines_with_bands(table, EPOCH, title, hues.colour, tips, picked=picked)
     last = table[table["epoch"] == table["epoch"].max()]

@@ -18,10 +18,13 @@ def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
 
     `interval` has the further dimension bound. A click in the legend picks attacks.
     """
-    classes, (picked, hues) = Category.of(accuracy, "label", "class"), legend_selection(Category.of(accuracy, "attack"))
+    classes, (picked, hues) = (
+        Category.from_array(accuracy, "label", "class"),
+        legend_selection(Category.from_array(accuracy, "attack")),
+    )
     table = frame(accuracy).merge(wide_bounds(interval))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked)
-    by = Category.of(accuracy, "defence")
+    by = Category.from_array(accuracy, "defence")
     # Three panels stand in one row.
     chart = panels(chart.properties(width=180 if len(by.values) == 3 else 270, height=200), by).add_params(picked)
     text = extent(table, ["label", "attack", "defence"], "Accuracy")
@@ -30,7 +33,7 @@ def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
 
 def class_rows(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
     """Return what `class_accuracy` does of one network, without the dimension defence: a line for each class, in their order."""
-    classes, (picked, hues) = Category.of(accuracy, "label"), legend_selection(Category.of(accuracy, "attack"))
+    classes, (picked, hues) = Category.from_array(accuracy, "label"), legend_selection(Category.from_array(accuracy, "attack"))
     table = frame(accuracy).merge(wide_bounds(interval))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, picked=picked)
     chart = chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
@@ -44,7 +47,7 @@ def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colou
     `colour`.
     """
     first = next(iter(measured.values()))
-    rows, (picked, hues) = Category.of(first, row), legend_selection(Category.of(first, colour))
+    rows, (picked, hues) = Category.from_array(first, row), legend_selection(Category.from_array(first, colour))
     names = [display_name(name) for name in measured]
     table = pd.concat(
         [wide_bounds(bounds).assign(metric=display_name(name)) for name, bounds in measured.items()], ignore_index=True
@@ -60,13 +63,13 @@ def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colou
 def seed_dots(accuracy: xr.DataArray) -> Any:
     """Return the accuracy of each class for each seed as a dot, with their mean as a line: dimensions seed, label, defence."""
     table = frame(accuracy)
-    base = alt.Chart(table).encode(x=Category.of(accuracy, "label", "class").x, color=alt.value(HIGHEST))
+    base = alt.Chart(table).encode(x=Category.from_array(accuracy, "label", "class").x, color=alt.value(HIGHEST))
     dots = base.mark_circle(size=45, opacity=0.7).encode(
         y=alt.Y("value:Q", title="robust accuracy, %", scale=PERCENT),
         tooltip=tooltip("label", "seed", value="robust accuracy, %"),
     )
     mean = base.mark_tick(thickness=2, width=14).encode(y="mean(value):Q")
-    chart = panels(alt.layer(dots, mean).properties(width=270, height=200), Category.of(accuracy, "defence"))
+    chart = panels(alt.layer(dots, mean).properties(width=270, height=200), Category.from_array(accuracy, "defence"))
     text = extent(table, ["label", "seed", "defence"], "Robust accuracy of single runs")
     return describe(chart, "Robust accuracy of each class for each seed; line: mean", text)
 
@@ -87,7 +90,7 @@ def confusion_symmetry(share: xr.DataArray) -> Any:
     top = float(max(pairs["value"].max(), pairs["back"].max(), 1.0))
     scale = alt.Scale(domain=[0, top], nice=True)
     titles = "first misclassified as second, %", "second misclassified as first, %"
-    picked, hues = legend_selection(Category.of(share, "defence"))
+    picked, hues = legend_selection(Category.from_array(share, "defence"))
     dots = alt.Chart(pairs).mark_circle(size=60)
     dots = dots.add_params(picked).encode(
         x=alt.X("value:Q", scale=scale, title=titles[0]),
@@ -112,7 +115,7 @@ def confused_pairs(mistakes: xr.DataArray) -> Any:
     both = _both_directions(mistakes).assign(sum=lambda rows: rows["value"] + rows["back"])
     both["pair"] = both["label"] + " and " + both["predicted"]
     order = both.groupby("pair")["sum"].max().sort_values(ascending=False).index[:12]
-    picked, hues = legend_selection(Category.of(mistakes, "defence"))
+    picked, hues = legend_selection(Category.from_array(mistakes, "defence"))
     shown = both[both["pair"].isin(order)]
     bars = alt.Chart(shown).mark_bar().add_params(picked)
     bars = bars.encode(

@@ -25,7 +25,7 @@ def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: s
     chart = heatmap(table, Category("predicted", labels, "predicted class"), Category("label", labels, "class"), cells, tips)
     text = extent(table[table["right"]], ["label", column], "Share of correct predictions")
     most = largest(table[~table["right"]], ["label", "predicted", column], "Most frequent mistake")
-    chart = panels(chart, Category.of(share, column))
+    chart = panels(chart, Category.from_array(share, column))
     return describe(chart, "Predictions for each class, % of its images", f"{text} {most}")
 
 
@@ -43,8 +43,8 @@ def accuracy_heatmap(count: xr.DataArray, relative: xr.DataArray, row: str = "at
     table["the class is"] = table["sign"].map(_SIGNS)
     cells = Cells("off", "points from overall", "value", ".0f", framed="datum.sign != 0", step=(27, 25))
     tips = tooltip(column, row, "label", "the class is", value="accuracy, %", off="points from the overall accuracy|+.1f")
-    chart = heatmap(table, Category.of(count, "label", "class"), Category.of(count, row), cells, tips)
-    chart, text = panels(chart, Category.of(count, column)), extent(table, ["label", row, column], "Accuracy")
+    chart = heatmap(table, Category.from_array(count, "label", "class"), Category.from_array(count, row), cells, tips)
+    chart, text = panels(chart, Category.from_array(count, column)), extent(table, ["label", row, column], "Accuracy")
     below = "Framed: significantly above or below the overall accuracy."
     return describe(chart, f"Accuracy of each class by {row}, %", text, below)
 
@@ -56,11 +56,11 @@ def change_heatmap(
 
     `change` has the dimensions label, `row` and, for a panel each, `column`. title: of the rows; None is that of `row`.
     """
-    lines = Category.of(change, row, display_name(row) if title is None else title)
+    lines = Category.from_array(change, row, display_name(row) if title is None else title)
     tips = tooltip(*filter(None, [column]), row, "label", value="points|+.1f")
     # Wide enough for "−12.5".
     cells = Cells("value", "points", "value", digits, step=(38, 25))
-    chart = heatmap(frame(change), Category.of(change, "label", "class"), lines, cells, tips)
-    chart = chart if column is None else panels(chart, Category.of(change, column))
+    chart = heatmap(frame(change), Category.from_array(change, "label", "class"), lines, cells, tips)
+    chart = chart if column is None else panels(chart, Category.from_array(change, column))
     text = extent(frame(change), ["label", row, *filter(None, [column])], "Change of the accuracy", "points", digits=1)
     return describe(chart, "Change of the accuracy of each class, points", text)

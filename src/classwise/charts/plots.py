@@ -50,7 +50,7 @@ class Look:
     def hues(self, array: xr.DataArray) -> tuple[Any, Category | None]:
         """Return the selection of the legend and the category of the colours; None for both without colours."""
         return (
-            primitives.legend_selection(Category.of(array, self.colour, display_name(self.colour)))
+            primitives.legend_selection(Category.from_array(array, self.colour, display_name(self.colour)))
             if self.colour
             else (None, None)
         )
@@ -60,10 +60,10 @@ class Look:
         ends = self.domain or ((float(array.min()), float(array.max())) if self.choose and not self.free else None)
         return alt.Scale(domain=list(ends), nice=self.domain is None) if ends else alt.Scale(nice=True, zero=False)
 
-    def sized(self, chart: Any, width: int, height: int) -> Any:
+    def resize(self, chart: Any, width: int, height: int) -> Any:
         return chart.properties(width=self.width or width, height=self.height or height)
 
-    def finished(self, chart: Any, array: xr.DataArray, title: str, axis: str, picked: Any = None) -> Any:
+    def finish(self, chart: Any, array: xr.DataArray, title: str, axis: str, picked: Any = None) -> Any:
         """Return a chart with its control, its panels, its title and its description."""
         (name, _, unit), dims = axis.partition(", "), [str(dim) for dim in array.dims if dim != "bound"]
         table = _table(array)
@@ -72,7 +72,7 @@ class Look:
             choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], display_name(self.choose))
             chart = chart.transform_filter(f"datum.{self.choose} == {choice.name}")
             table = table[table[self.choose] == choice.value]
-        chart = primitives.panels(chart, Category.of(array, self.panel)) if self.panel else chart
+        chart = primitives.panels(chart, Category.from_array(array, self.panel)) if self.panel else chart
         chart = chart.resolve_scale(x="independent", y="independent") if self.free else chart
         chart = chart.add_params(picked) if picked is not None else chart
         chart = describe(chart, title, extent(table, dims, name, unit, digits=_digits(table["value"])), self.below)
@@ -99,7 +99,7 @@ def _digits(values: pd.Series) -> int:
 def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataArray | None = None, **look: Any) -> Any:
     """Return values with intervals, a line (vertical: a column) for each member of `rows`; grey: zero, or `band` (bounds)."""
     shown = Look(**look)
-    (picked, hues), members, table = shown.hues(bounds), Category.of(bounds, rows), _table(bounds)
+    (picked, hues), members, table = shown.hues(bounds), Category.from_array(bounds, rows), _table(bounds)
     scale, form = shown.scale(bounds), f"{axis}|.{1 + _digits(table['value'])}f"
     chart = primitives.dots_with_intervals(table, members, form, hues, vertical=shown.vertical, scale=scale, picked=picked)
     if bool((bounds.min() < 0) & (bounds.max() > 0)):
@@ -115,7 +115,7 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
     row, named = max(_ROW, 4 + 13 * math.ceil(letters / 15)), min(260, 7 * letters)
     long = row * max(2, len(members.values)) + 8 * len(hues.values if hues else ())
     wide = 270 if shown.panel else min(COLUMN - 100, max(270, long)) if shown.vertical else min(480, COLUMN - 60 - named)
-    return shown.finished(shown.sized(chart, wide, 200 if shown.vertical else long), bounds, title, axis, picked)
+    return shown.finish(shown.resize(chart, wide, 200 if shown.vertical else long), bounds, title, axis, picked)
 
 
 def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **look: Any) -> Any:
@@ -136,7 +136,7 @@ def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **
     if shown.label:
         words = alt.Chart(_apart(table, place, shown.colour)).mark_text(dy=-12).encode(x=at, y="value:Q", text=f"{shown.label}:N")
         chart = alt.layer(chart, words.encode(opacity=primitives.fade(picked)) if picked is not None else words)
-    return shown.finished(shown.sized(chart, 270 if shown.panel else 560, 240), bounds, title, axis, picked)
+    return shown.finish(shown.resize(chart, 270 if shown.panel else 560, 240), bounds, title, axis, picked)
 
 
 def _apart(table: pd.DataFrame, place: str, of: str) -> pd.DataFrame:
@@ -171,8 +171,8 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, 
     if shown.label:  # in the colour of text, which stands out in either scheme
         words = alt.Chart(table).mark_text(align="left", dx=7, dy=-5)
         marks.append(words.encode(x="across:Q", y=up, text=f"{shown.label}:N", **faint))
-    chart = shown.sized(alt.layer(*marks), 270 if shown.panel else 480, 240)
-    return shown.finished(chart, y, title, axes[1], picked)
+    chart = shown.resize(alt.layer(*marks), 270 if shown.panel else 480, 240)
+    return shown.finish(chart, y, title, axes[1], picked)
 
 
 def cells(
@@ -182,8 +182,8 @@ def cells(
     shown, table = Look(**look), _table(values)
     tips = tooltip(*map(str, values.dims), value=f"{legend}|.2f")
     form = primitives.Cells("value", legend, **(shade or {}))
-    across, down = (Category.of(values, dim, display_name(dim)) for dim in (x, y))
-    return shown.finished(primitives.heatmap(table, across, down, form, tips), values, title, legend)
+    across, down = (Category.from_array(values, dim, display_name(dim)) for dim in (x, y))
+    return shown.finish(primitives.heatmap(table, across, down, form, tips), values, title, legend)
 
 
 def arrange_in_row(*charts: Any, title: str) -> Any:

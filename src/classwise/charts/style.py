@@ -107,7 +107,7 @@ class Category:
     title: str | None = None
 
     @classmethod
-    def of(cls, array: xr.DataArray | xr.Dataset, dim: str, title: str | None = None) -> "Category":
+    def from_array(cls, array: xr.DataArray | xr.Dataset, dim: str, title: str | None = None) -> "Category":
         """Return the coordinate of a dimension."""
         return cls(dim, names_of(array, dim), title)
 

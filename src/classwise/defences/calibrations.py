@@ -40,7 +40,7 @@ class ClassSettings:
         ones = torch.ones(classes, device=device)
         return cls(radius * ones, beta * ones, ones, ones.clone(), margin * ones)
 
-    def at(self, y: Tensor) -> "ClassSettings":
+    def select(self, y: Tensor) -> "ClassSettings":
         """Return the settings of each image of a batch with labels `y`."""
         return ClassSettings(**{field.name: getattr(self, field.name)[y] for field in fields(self)})
 

@@ -43,7 +43,7 @@ class Adversary:
     progress: float = 0.0
     fusions: Fusions = ()
 
-    def at(self, rows: Tensor) -> "Adversary":
+    def select(self, rows: Tensor) -> "Adversary":
         """Return the adversary of some images of the batch."""
         return replace(self, ball=self.ball.select(rows))
 
@@ -95,7 +95,7 @@ class LossTerms(NamedTuple):
         assert logits is not None, "an objective returns the logits of clean or of attacked images"
         return logits.detach()
 
-    def weighted(self, settings: ClassSettings, *, normalise_weights: bool = False) -> "LossTerms":
+    def weigh(self, settings: ClassSettings, *, normalise_weights: bool = False) -> "LossTerms":
         """Return the terms weighted by class; `normalise_weights` divides the weights of the batch by their mean (FRL)."""
         weight, robust = settings.weight, settings.robust
         if normalise_weights:
@@ -121,7 +121,7 @@ class TrainingStep:
     def update(self, terms: LossTerms, y: Tensor) -> LossTerms:
         """Weight the terms by class, take one step of the optimiser on their mean and return them."""
         settings = self.calibration.batch_settings(self.settings, terms.last_logits, y)
-        terms = terms.weighted(settings, normalise_weights=self.calibration.normalise_weights)
+        terms = terms.weigh(settings, normalise_weights=self.calibration.normalise_weights)
         terms = terms._replace(natural=terms.natural + self.calibration.penalty(self.memory, terms.attacked, y))
         self.optimiser.zero_grad(set_to_none=True)
         terms.loss.mean().backward()  # type: ignore[no-untyped-call]
@@ -348,7 +348,7 @@ class SingleClassAT(Objective):
         """Return CE(f(x'), y), where x' is x except for the attacked images of the class."""
         rows = (y == self.label).nonzero()[:, 0]
         if len(rows):
-            x = x.index_copy(0, rows, adversary.at(rows).craft(model, x[rows], y[rows]))
+            x = x.index_copy(0, rows, adversary.select(rows).craft(model, x[rows], y[rows]))
         logits = model(x)
         return LossTerms(F.cross_entropy(logits, y, reduction="none"), None, logits)
 

@@ -109,7 +109,7 @@ class Quantity:
         groups = np.arange(measured.sizes[outer]) if outer else np.zeros(1, dtype=int)
         self.group = np.repeat(groups, measured.size // len(groups))[self.known]
 
-    def of(self, totals: xr.Dataset) -> xr.DataArray:
+    def measure(self, totals: xr.Dataset) -> xr.DataArray:
         """Return the numbers of sums or statistics, along `draw` if these are, and part."""
         measured = (self.extreme or self.claim.measure)(totals)
         first = [dim for dim in measured.dims if dim == "draw"]
@@ -158,7 +158,7 @@ class Quantity:
         return np.tanh(values) if self.claim.unit == "correlation" else np.exp(values) if self.claim.log else values
 
     def _scaled(self, totals: xr.Dataset) -> xr.DataArray:
-        measured: xr.DataArray = self.of(totals)
+        measured: xr.DataArray = self.measure(totals)
         return measured.copy(data=self.to_scale(measured.values))
 
     def _of_seed(self, seed: int) -> np.ndarray:

@@ -271,22 +271,22 @@ def interval_picture(verdict: Verdict) -> str:
     if claim.unit == "correlation":
         first, last = max(first, -1.0), min(last, 1.0)
 
-    def at(value: float) -> float:
+    def place(value: float) -> float:
         return round(float(_EDGE + (_WIDTH - 2 * _EDGE) * (np.clip(value, first, last) - first) / (last - first)), 1)
 
     colour = VERDICT_COLOURS[verdict.verdict]
-    start, width = at(claim.low), at(claim.high) - at(claim.low)
+    start, width = place(claim.low), place(claim.high) - place(claim.low)
     marks = [f'<rect x="{start}" y="2" width="{width:.1f}" height="26" fill="#2a9d8f" fill-opacity=".25"/>']
     marks.append(f'<path d="M{_EDGE} 30H{_WIDTH - _EDGE}" stroke="currentColor" stroke-opacity=".5"/>')
     for tick in ticks(first, last):
-        label = f'<text x="{at(tick)}" y="44" text-anchor="middle">{tick:g}</text>'
-        marks.append(f'<path d="M{at(tick)} 30v4" stroke="currentColor"/>{label}')
-    marks.append(f'<path d="M{at(verdict.low)} 15H{at(verdict.high)}" stroke="{colour}" stroke-width="3"/>')
+        label = f'<text x="{place(tick)}" y="44" text-anchor="middle">{tick:g}</text>'
+        marks.append(f'<path d="M{place(tick)} 30v4" stroke="currentColor"/>{label}')
+    marks.append(f'<path d="M{place(verdict.low)} 15H{place(verdict.high)}" stroke="{colour}" stroke-width="3"/>')
     for end, turn in ((verdict.low, -1), (verdict.high, 1)):
-        marks += [f'<path d="M{at(end)} 9v12l{7 * turn} -6z" fill="{colour}"/>'] * bool(np.isinf(end))
-    marks.append(f'<circle cx="{at(verdict.effect)}" cy="15" r="5" fill="{colour}"/>')
+        marks += [f'<path d="M{place(end)} 9v12l{7 * turn} -6z" fill="{colour}"/>'] * bool(np.isinf(end))
+    marks.append(f'<circle cx="{place(verdict.effect)}" cy="15" r="5" fill="{colour}"/>')
     if claim.theirs is not None:
-        marks.append(f'<path d="M{at(claim.theirs)} 8l7 7-7 7-7-7z" fill="none" stroke="#8268dc" stroke-width="2.5"/>')
+        marks.append(f'<path d="M{place(claim.theirs)} 8l7 7-7 7-7-7z" fill="none" stroke="#8268dc" stroke-width="2.5"/>')
     marks.append(f'<text x="{_WIDTH - _EDGE}" y="57" text-anchor="end">{escape(claim.unit)}</text>')
     words = f"Ours {claims.measured_value(verdict)}; holds if {claim.supported}{f'; the paper {theirs}' if theirs else ''}"
     size = f'width="{_WIDTH}" height="60" viewBox="0 0 {_WIDTH} 60"'

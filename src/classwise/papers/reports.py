@@ -127,7 +127,7 @@ def untested_reasons(verdicts: Sequence[Verdict]) -> str:
         reasons = (
             (len(some) - other - final, ("need", "needs"), "runs that are not recorded yet"),
             (final, ("cannot", "cannot"), f"be measured at scale {scale}"),
-            (other, ("cannot", "cannot"), "be tested on its images"),
+            (other, ("cannot", "cannot"), "be tested on these images"),
         )
         words = [f"{number} {verbs[number == 1]} {what}" for number, verbs, what in reasons if number]
         if words:

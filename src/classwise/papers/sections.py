@@ -108,7 +108,7 @@ class Paper:
     notebooks: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_modules(
         cls, title: str, sections: Sequence[Any], theorems: Sequence[Any] = (), *, recipe: Recipe, tables: Tables | None
     ) -> "Paper":
         """Return the paper of the modules of its sections, which have NAME, SECTION and CLAIMS; its last page is A-settings.

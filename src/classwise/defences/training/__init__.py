@@ -257,7 +257,7 @@ def _order(state: State, images: int, config: TrainConfig) -> tuple[Tensor, ...]
 
 def _step(state: State, network: nn.Module, x: Tensor, y: Tensor, config: TrainConfig, progress: float) -> LossTerms:
     """Train on a batch; return the weighted terms of its loss."""
-    settings, defence = state.settings.at(y), config.defence
+    settings, defence = state.settings.select(y), config.defence
     ball = BALLS[config.norm](settings.radius)
     adversary = Adversary(config.attack, ball, config.batch_norm, state.generator, progress, state.fusions)
     step = TrainingStep(settings, adversary, defence.calibration, state.optimiser, state.memory, config.batch)

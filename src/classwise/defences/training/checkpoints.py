@@ -73,7 +73,7 @@ def class_losses(state: State, config: TrainConfig, images: Images | None) -> Te
     generator = torch.Generator(device).manual_seed(state.epoch)
     with eval_mode(state.model), frozen(state.model), torch.no_grad():
         for x, y in images.batches(500):
-            settings = state.base.at(y)
+            settings = state.base.select(y)
             ball = BALLS[config.norm](settings.radius)
             adversary = Adversary(config.attack, ball, "eval", generator, state.epoch / config.epochs)
             loss = config.defence.objective(state.model, x, y, settings, adversary).loss

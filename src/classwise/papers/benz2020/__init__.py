@@ -27,4 +27,4 @@ _SECTIONS = (
     corruptions,
 )
 
-PAPER = Paper.of("Benz et al. 2020", _SECTIONS, recipe=RECIPE, tables=TABLES)
+PAPER = Paper.from_modules("Benz et al. 2020", _SECTIONS, recipe=RECIPE, tables=TABLES)

@@ -113,9 +113,9 @@ def agreements(outcomes: xr.Dataset) -> xr.DataArray:
     Dimensions attack, epoch and bound.
     """
 
-    def with_last(profiles: xr.DataArray) -> xr.DataArray:
+    def agree_with_last(profiles: xr.DataArray) -> xr.DataArray:
         return agreement.cross_half(profiles, "epoch").isel(other=-1, drop=True)
 
-    parts = [agreement.interval(outcomes.sel(attack=[name]), with_last, "epoch") for name in outcomes.attack.values]
+    parts = [agreement.interval(outcomes.sel(attack=[name]), agree_with_last, "epoch") for name in outcomes.attack.values]
     bounds: xr.DataArray = xr.concat(parts, "attack").assign_coords(attack=outcomes.attack.values)
     return bounds

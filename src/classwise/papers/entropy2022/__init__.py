@@ -25,4 +25,4 @@ _SECTIONS = (
     more_data,
 )
 
-PAPER = Paper.of("Entropy 2022", _SECTIONS, recipe=RECIPE, tables=TABLES)
+PAPER = Paper.from_modules("Entropy 2022", _SECTIONS, recipe=RECIPE, tables=TABLES)

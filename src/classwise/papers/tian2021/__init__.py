@@ -14,4 +14,4 @@ from classwise.papers.tian2021.tables import TABLES
 
 _SECTIONS = (class_bias, class_relations, attacks_and_defences, temperature, training_adjustment, background)
 
-PAPER = Paper.of("Tian et al. 2021", _SECTIONS, recipe=RECIPE, tables=TABLES)
+PAPER = Paper.from_modules("Tian et al. 2021", _SECTIONS, recipe=RECIPE, tables=TABLES)

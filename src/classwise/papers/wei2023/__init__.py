@@ -7,4 +7,4 @@ from classwise.papers.wei2023.tables import TABLES
 
 _SECTIONS = (margins, regularisations, fluctuation, robustness_and_fairness, ablation)
 
-PAPER = Paper.of("Wei et al. 2023", _SECTIONS, (theorems,), recipe=RECIPE, tables=TABLES)
+PAPER = Paper.from_modules("Wei et al. 2023", _SECTIONS, (theorems,), recipe=RECIPE, tables=TABLES)

@@ -61,7 +61,7 @@ class Setting:
             "place:Q", title=self.title, scale=scale, axis=alt.Axis(values=places, labelExpr=f"{words} : ''", grid=False)
         )
 
-    def placed(self, table: pd.DataFrame) -> pd.DataFrame:
+    def add_places(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table with the place of each value on the axis."""
         return table.assign(place=table[self.dim].map(radius_value))
 
@@ -95,10 +95,10 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     """
     values, along = setting.values(count), setting.dim
     picked, colour, of = _grouped(groups, orient="top", labelLimit=300)
-    table = setting.placed(frame(metrics.accuracy(count)))
+    table = setting.add_places(frame(metrics.accuracy(count)))
     table["group"] = table["label"].astype(str).map(of).fillna("other")
     shares = intervals.shares({name: count.sel(label=list(labels)) for name, labels in groups.items()}, along)
-    both = setting.placed(shares.reset_index().rename(columns={"images of": "group", "share": "value"}))
+    both = setting.add_places(shares.reset_index().rename(columns={"images of": "group", "share": "value"}))
     x = setting.axis(values, right=1.12)
     single = alt.Chart(table).encode(x=x, y=alt.Y("value:Q", title=y, scale=_LEVELS), detail="label:N", color=colour)
     lines = single.mark_line(strokeWidth=1.2).encode(opacity=fade(picked, 0.7), tooltip=tooltip("label", "group", along, value=y))
@@ -119,9 +119,9 @@ def metric_sweep(measured: Mapping[str, xr.DataArray], setting: Setting, colour:
     members of `colour`.
     """
     first = next(iter(measured.values()))
-    picked, hues = legend_selection(Category.of(first, colour, display_name(colour)))
+    picked, hues = legend_selection(Category.from_array(first, colour, display_name(colour)))
     tables = [wide_bounds(bounds).assign(panel=name) for name, bounds in measured.items()]
-    table = setting.placed(pd.concat(tables, ignore_index=True))
+    table = setting.add_places(pd.concat(tables, ignore_index=True))
     tips = tooltip(colour, setting.dim, value="value, %", low="", high="")
     chart = lines_with_bands(table, setting.axis(setting.values(first)), "", hues.colour, tips, scale=_LEVELS, picked=picked)
     parts = [
@@ -145,7 +145,7 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     picked, colour, of = _grouped(groups)
     clean, robust = (accuracy.sel(attack=name, drop=True).drop_vars("evaluated", errors="ignore") for name in images)
     table = frame(clean, "clean").merge(frame(robust, "robust"))
-    table = setting.placed(table).assign(group=lambda rows: rows["label"].astype(str).map(of).fillna("other"))
+    table = setting.add_places(table).assign(group=lambda rows: rows["label"].astype(str).map(of).fillna("other"))
     table["end"] = table[setting.dim] == values[-1]
     # The room around the dots may reach beyond 100 %.
     axis = alt.Axis(labelExpr="datum.value > 100 ? '' : datum.label")
@@ -189,7 +189,7 @@ def setting_explorer(clean: xr.DataArray, attacked: xr.DataArray, setting: Setti
         Choice(f"chosen_{setting.dim}", values, start, setting.title),
     ]
     along = Along(setting.axis(values), setting.dim, setting.dim)
-    table = setting.placed(rows(count))
+    table = setting.add_places(rows(count))
     text = extent(frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
     chart = panels_along(table, labels, along, "datum.images_are == chosen_images")
     return explorer(describe(chart, f"One class by {setting.title}", text), choices, live=live)

@@ -120,11 +120,11 @@ def accuracies(outcomes: xr.Dataset, number: int = 1) -> xr.DataArray:
     theirs = TABLES.load(number).rename(attack="images_are").assign_coords(images_are=["clean", "attacked"])
     ours = outcomes.rename(attack="images_are").assign_coords(images_are=["clean", "attacked"])
 
-    def of_measure(name: str) -> xr.DataArray:
+    def gains_in(name: str) -> xr.DataArray:
         spreads = theirs.get(f"{name}_spread", 0 * theirs[name])
         printed = gains.bounds(theirs[name], _REACH / np.sqrt(gains.SEEDS) * spreads)
         parts = {f"theirs, {one} epoch": printed.sel(checkpoint=one, drop=True) for one in ("best", "last")}
         mine = bootstrap.bootstrap(ours, metrics.METRICS[name]).reindex(defence=theirs.defence.values)
         return concat("source", parts | {"ours, last epoch": mine})
 
-    return concat("measure", {gains.TITLES[name]: name for name in gains.measures_of(number)}, of_measure)
+    return concat("measure", {gains.TITLES[name]: name for name in gains.measures_of(number)}, gains_in)

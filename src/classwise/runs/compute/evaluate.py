@@ -85,7 +85,7 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
             if parts:
                 kept.keep(state, now=True)
             raise
-        outcomes = Outcomes.joined(parts)
+        outcomes = Outcomes.concatenate(parts)
         checks = json.dumps(sanity.sanity_checks(model, images, attack, outcomes, source))
         attrs = store.provenance(subject, *name_and_threads(), evaluation, images=digest) | {"checks": checks}
         results.save(to_xarray.outcomes_dataset(outcomes, images.classes, attrs, [*attack.members()]), OUTCOMES, key.file)

@@ -115,7 +115,7 @@ def missing_keys(requested: Wanted, present: Present) -> dict[Key, tuple[Key, ..
     """
     known = {spec.id: spec for spec in requested}
 
-    def of_run(spec: Spec, *, needs_weights: bool = False) -> list[Key]:
+    def missing_of(spec: Spec, *, needs_weights: bool = False) -> list[Key]:
         """Return what is missing of a run; `needs_weights`: results alone are not enough."""
         wanted, begun = requested.get(spec, []), any(folder.exists() for folder in store.search_folders(spec))
         if begun and store.lacks_weights(spec):  # a network is not trained again for what is shown of it
@@ -130,12 +130,12 @@ def missing_keys(requested: Wanted, present: Present) -> dict[Key, tuple[Key, ..
             left = [key for key in wanted if not (store.run_folder(spec) / key.name).exists()]
         return [Key(spec), *left]
 
-    by_run = {spec: of_run(spec) for spec in requested}
+    by_run = {spec: missing_of(spec) for spec in requested}
     waiting = [key for keys in by_run.values() for key in keys]
     while waiting:
         for network in _networks(waiting.pop(), known):
             # Of a source the weights are needed, not only the results.
-            if (keys := of_run(network, needs_weights=True)) != by_run.get(network, []):
+            if (keys := missing_of(network, needs_weights=True)) != by_run.get(network, []):
                 by_run[network] = keys
                 waiting += keys
     every, ordered = {key for keys in by_run.values() for key in keys}, dict[Key, tuple[Key, ...]]()
