@@ -1,6 +1,7 @@
 """Build the book: runs, executed notebooks, scripts that work offline, and the rendered pages."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -48,6 +49,8 @@ _AT_ONCE, NOTEBOOK, RENDER, _TIMINGS = 2, 20.0, 60.0, "timings.json"
 # The root of the book, and the pages that read the verdicts of all sections.
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
+# Two pages at once have a core each.
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _GUIDE = (
     "reading",
     "glossary",
@@ -259,15 +262,18 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
     if not stale:
         return 0
     console.print(f"{plural(len(stale), 'notebook')} to execute")
+    os.environ.update(_ONE_THREAD)
     with (
         progress(stale, console, before) as advance,
         ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
     ):
+        # The longest first, and last the pages that read the verdicts of all others, which else were computed twice.
+        took = known_seconds()
+        order = sorted(stale, key=lambda name: (name in _LEDGERS, -took.get(name, NOTEBOOK)))
+        futures = {workers.submit(_execute, name, scale): name for name in order if name not in _LEDGERS}
         # The results to download, at the same time; `build` finds them, or makes what failed.
         workers.submit(data.write_files, scale, build_folder() / "data")
-        # Last the pages that read the verdicts of all others, which else were computed twice.
-        order = sorted(stale, key=lambda name: name in _LEDGERS)
-        futures = {workers.submit(_execute, name, scale): name for name in order}
+        futures |= {workers.submit(_execute, name, scale): name for name in order if name in _LEDGERS}
         for done, future in enumerate(as_completed(futures), 1):
             name, error = futures[future], future.exception()
             if error is None:
