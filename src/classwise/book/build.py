@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import distribution
@@ -116,20 +116,23 @@ def style() -> str:
     return shared + (checkout() / "book" / "standalone.css").read_text()
 
 
-def _depends_on(name: str, scale: str) -> str:
-    """Return a digest of everything a page depends on: its notebook, the code, the scale, and the results it shows."""
-    sections = [section for section in registry.SECTIONS if name in (section, *_LEDGERS)]
-    pairs = [pair for section in sections for pair in registry.request(section, scale).pairs]
-    read = [(section, other) for section in sections for other in runs.shown_scales(section, scale)[:-1]]
-    shown = {store.recorded_folder(spec) for section, other in read for spec, _ in registry.request(section, other).pairs}
-    code = {file for suffix in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{suffix}")} - set(_SHELL)
-    used = [notebooks.find(name), *sorted(code), checkout() / "requirements.lock"]
+def _depends_on(name: str, scale: str, code: Sequence[Path], results: Mapping[str, Sequence[Path]]) -> str:
+    """Return a digest of everything a page depends on: its notebook, the code, the scale, and the results of its sections."""
+    used = [notebooks.find(name), *code, checkout() / "requirements.lock"]
     used += benchmarks.files() if name == "performance" else []
     used += sorted(audit.rglob("*.*")) if name == "audit" and (audit := _recorded_audit()) else []
-    used += [path for key in store.outcomes_of(pairs) if (path := key.path) is not None]
-    # Of recorded runs also examples, features and traces, which pages show without computing them.
-    used += sorted(path for folder in shown for path in folder.rglob("*.nc"))
+    used += dict.fromkeys(path for section in results if name in (section, *_LEDGERS) for path in results[section])
     return digest([scale, runs.audit().id if name == "audit" else "", *used])
+
+
+def _results_of(section: str, scale: str) -> list[Path]:
+    """Return the stored results that the page of a section shows at a scale, and at those that are only read."""
+    pairs = registry.request(section, scale).pairs
+    read = [registry.request(section, other).pairs for other in runs.shown_scales(section, scale)[:-1]]
+    shown = {store.recorded_folder(spec) for pairs in read for spec, _ in pairs}
+    paths = [path for key in store.outcomes_of(pairs) if (path := key.path) is not None]
+    # Of recorded runs also examples, features and traces, which pages show without computing them.
+    return paths + sorted(path for folder in shown for path in folder.rglob("*.nc"))
 
 
 def _recorded_audit() -> Path | None:
@@ -139,7 +142,9 @@ def _recorded_audit() -> Path | None:
 
 def _stale(scale: str) -> dict[str, str]:
     """Return the notebooks that must be executed, with digests: those whose executed form is missing or outdated."""
-    digests = {name: _depends_on(name, scale) for name in notebooks.names()}
+    code = sorted({file for kind in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{kind}")} - set(_SHELL))
+    results = {section: _results_of(section, scale) for section in registry.SECTIONS}
+    digests = {name: _depends_on(name, scale, code, results) for name in notebooks.names()}
     return {name: one for name, one in digests.items() if not _is_made(build_folder() / "executed" / f"{name}.digest", one)}
 
 
