@@ -40,8 +40,8 @@ test: $(READY) ## ruff, mypy, and all tests, the built book in a browser among t
 quick: $(READY) ## ruff, mypy, and the tests that take seconds: no browser, no kills, no clusters
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy && $(PY) -m pytest $(AT_ONCE) -m "not slow"
 
-accept: $(READY) ## renew every golden file and the table of contents, and show what changed; say why in the commit
-	@for one in $(ACCEPTED); do PYTHONPATH=tests $(PY) -m tests.$$one || exit 1; done; \
+accept: $(READY) ## renew golden ids, answers and texts, and the table of contents; say why in the commit
+	@for one in $(ACCEPTED); do echo $$one; PYTHONPATH=tests$${PYTHONPATH:+:$$PYTHONPATH} $(PY) -m tests.$$one || exit 1; done; \
 	  $(PY) -c "from classwise.book import build; build.write_table_of_contents()"
 	@git status --short tests/golden book/_toc.yml && git diff --stat tests/golden book/_toc.yml
 

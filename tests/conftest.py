@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -16,6 +17,17 @@ torch.set_num_threads(1)
 SLOW = [hypothesis.HealthCheck.too_slow]
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=SLOW)
 hypothesis.settings.load_profile("steady")
+
+
+# What `make quick` leaves out: browsers, kills, clusters, and whatever else takes minutes.
+SLOW = ("book/", "runs/record/", "runs/schedule/test_cluster", "runs/test_", "test_kills", "test_answers", "test_golden")
+SLOW_TOO = ("test_invalid_input", "test_project", "test_main", "defences/test_training", "papers/test_", "papers/wei2023/")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).as_posix().startswith((*SLOW, *SLOW_TOO)):
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

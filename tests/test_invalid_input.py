@@ -191,7 +191,7 @@ def fits(answer, error):
 
 
 def check(case, place, before, code, out, error):
-    assert fits(case.prediction, error), error
+    assert fits(case.answer, error), error
     assert (code, out) == (2 if error.startswith("classwise: ") else 0, "")
     assert state(place) == before
 
@@ -250,6 +250,6 @@ if __name__ == "__main__":
         for path in GOLDEN:
             for case in list(cases(path)):
                 error = answered(case, place)[2].strip()
-                if not fits(case.prediction, error):
+                if not fits(case.answer, error):
                     now = re.sub(r"there are.*", "there are...", error.replace(folder, "..."))
-                    path.write_text(path.read_text().replace(f"{case.line}\n{case.prediction}\n", f"{case.line}\n{now}\n"))
+                    path.write_text(path.read_text().replace(f"{case.line}\n{case.answer}\n", f"{case.line}\n{now}\n"))

@@ -1,4 +1,4 @@
-// The switch between the outputs of two scales (book/merging.py): each output after a mark belongs to the mark's scale, up to the
+// The switch between the outputs of two scales (book/scale_switch.py): each output after a mark belongs to the mark's scale, up to the
 // next mark or the end; a mark outside of outputs is of its scale alone. The choice is remembered for all pages, and is in the
 // address of the page: ?scale=quick.
 (function () {

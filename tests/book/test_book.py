@@ -145,7 +145,7 @@ def test_the_finding_of_a_page_is_short_and_says_whether_its_effect_is_clear(boo
         ids = [
             word for word in re.findall(r"[\w-]+", finding) if "-" in word or word in ("trades", "mart", "cr", "strong", "dafa")
         ]
-        assert [markup.paper_name(word) for word in ids] == ids, finding
+        assert [markup.printed_name(word) for word in ids] == ids, finding
 
 
 def all_drawn(page: Page, name: str) -> None:

@@ -28,7 +28,7 @@ def folder(data, small, tmp_path, monkeypatch):
     load.outcomes(request, workers=1)
     artifacts.examples(small, ATTACK)
     monkeypatch.setattr(files, "registry", SimpleNamespace(SECTIONS=("only",), request=lambda section, scale: request))
-    monkeypatch.setattr(files, "recorded_scales", lambda scale: [])
+    monkeypatch.setattr(files, "scales_beside", lambda scale: [])
     results.save(mocks.dataset("convergence 1"), CONVERGENCE, convergence_file("quick"))
     assert files.write_files("quick", tmp_path / "files")
     return tmp_path / "files"

@@ -99,7 +99,7 @@ def test_csr_and_its_gradient_are_the_formula(model, batch):
     model, x = model.double().eval(), x.double()
     pattern = torch.rand(10, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.01
     watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
-    settings = defence.calibration.start(ClassSettings.uniform(10, 0.1, 6.0, torch.device("cpu")), torch.ones(10)).at(y)
+    settings = defence.calibration.start(ClassSettings.uniform(10, 0.1, 6.0, torch.device("cpu")), torch.ones(10)).select(y)
     still = torch.optim.SGD(model.parameters(), lr=0.0)
     step = TrainingStep(settings, watching, defence.calibration, still, {"confusion": pattern}, 64)
     loss = defence.objective.step(model, x, y, step).loss

@@ -15,7 +15,7 @@ from classwise import runs
 from classwise.core.paths import checkout
 from classwise.papers import leaderboard, overview
 from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 
 CHANCES = {"standard": 0.02, "pgd-at": 0.3, "at-ccm": 0.6, "trades": 0.45}
 BASES = {"standard": "pgd-at", "pgd-at": "pgd-at", "at-ccm": "pgd-at", "trades": "pgd-at"}
@@ -25,10 +25,10 @@ BASES = {"standard": "pgd-at", "pgd-at": "pgd-at", "at-ccm": "pgd-at", "trades":
 def outcomes():
     chances = {"clean": dict.fromkeys(CHANCES, 0.9), "strong": CHANCES}
     some = {
-        attack: concat("defence", each, lambda chance: dataset("outcomes 1", accuracies={"any": chance}, seed=9))
+        attack: concat_named("defence", each, lambda chance: dataset("outcomes 1", accuracies={"any": chance}, seed=9))
         for attack, each in chances.items()
     }
-    return concat("attack", some).expand_dims("seed")
+    return concat_named("attack", some).expand_dims("seed")
 
 
 @pytest.fixture(scope="module")

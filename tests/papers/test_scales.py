@@ -98,7 +98,9 @@ def test_attacks_are_evaluated_at_multiples_of_the_radius_of_the_scale_and_clean
 def test_margins_are_multiples_of_the_radius_of_the_recipe_measured_at_that_radius(monkeypatch):
     _made(monkeypatch, "0.5")
     section = Section(
-        title="", defences=("pgd-at",), variants=variants.choose(variants.margins("1/2", "1", "3/2"), other=variants.usual)
+        title="",
+        defences=("pgd-at",),
+        variants=variants.choose_by_scale(variants.margins("1/2", "1", "3/2"), other=variants.usual),
     )
     specs = resolve_request(section, "made/1", "made", Recipe({"eps": "8/255"})).specs
     assert [(spec.eps, spec.probe_eps) for spec in specs] == [("4/255", "8/255"), ("8/255", None), ("12/255", "8/255")]

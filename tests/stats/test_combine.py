@@ -63,8 +63,8 @@ def test_networks_and_temperatures_have_a_name_each():
 
 def test_arrays_or_measures_of_parts_stand_along_a_new_dimension():
     parts = {"a": xr.DataArray([1, 2], dims="x"), "b": xr.DataArray([3, 4], dims="x")}
-    assert combine.concat("of", parts).sel(of="b").values.tolist() == [3, 4]
-    assert combine.concat("of", parts, lambda part: part.sum("x")).to_series().to_dict() == {"a": 3, "b": 7}
+    assert combine.concat_named("of", parts).sel(of="b").values.tolist() == [3, 4]
+    assert combine.concat_named("of", parts, lambda part: part.sum("x")).to_series().to_dict() == {"a": 3, "b": 7}
 
 
 def test_values_stand_apart_along_two_dimensions_in_the_order_of_their_keys():

@@ -107,6 +107,9 @@ class APGD(Attack):
         """Return to how many classes each image is moved."""
         return min(self.targets, classes - 1) if self.loss == "dlr-targeted" else 1
 
+    def cost(self, classes: int) -> Passes:
+        return Passes.gradients(self.steps * self.restarts * self._turns(classes))
+
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         result, truth, clean = x.clone(), labels(y), model(x)
         left = (clean.argmax(1) == truth).nonzero()[:, 0]
@@ -212,6 +215,10 @@ class FAB(Attack):
     backward: float = 0.9
     overshoot: float = 1.05
     bias: float = 0.1
+
+    def cost(self, classes: int) -> Passes:
+        turns = self.steps * min(self.targets, classes - 1)
+        return Passes(2 * turns, turns, 3 * turns)
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         result, clean = x.clone(), model(x)

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from typing import ClassVar
 
@@ -113,7 +112,8 @@ class Attack(ABC):
     def cost(self, classes: int) -> Passes:
         """Return the passes for an image that withstands the attack to its end, on a model of so many classes.
 
-        They are counted (`counted_passes`); an attack of many thousands, or one that gives images up, states them instead.
+        They are counted (`counted_passes`). An attack states them that makes thousands, gives images up, or attacks each image
+        towards several classes, whose passes follow one another in large batches.
         """
         return counted_passes(self, classes)
 
@@ -197,14 +197,24 @@ class _Withstanding(nn.Module):
         self.passes += passes
 
 
-@cache
+# By an attack, in words, and the number of classes.
+_COUNTED: dict[tuple[str, int], Passes] = {}
+
+
 def counted_passes(attack: Attack, classes: int) -> Passes:
-    """Return the passes that an attack makes for an image, counted on eight small images that withstand it."""
-    model, number = _Withstanding(classes), 8
-    x, y = torch.full((number, 1, 4, 4), 0.5), torch.zeros(number, dtype=torch.long)
-    attack.craft(model, x, y, BALLS[attack.norms[0]](0.1), torch.Generator().manual_seed(0))
-    passes = model.passes
-    return Passes(passes.forward / number, passes.backward / number, passes.calls)
+    """Return the passes that an attack makes for an image, counted once on eight small images that withstand it."""
+    key = repr(attack), classes
+    if key not in _COUNTED:
+        model, number, threads = _Withstanding(classes), 8, torch.get_num_threads()
+        x, y = torch.full((number, 1, 4, 4), 0.5), torch.zeros(number, dtype=torch.long)
+        torch.set_num_threads(1)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                attack.craft(model, x, y, BALLS[attack.norms[0]](0.1), torch.Generator().manual_seed(0))
+        finally:
+            torch.set_num_threads(threads)
+        _COUNTED[key] = Passes(model.passes.forward / number, model.passes.backward / number, model.passes.calls)
+    return _COUNTED[key]
 
 
 def _check(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack
+from classwise.attacks.base import Attack, Passes
 from classwise.attacks.losses import Loss, cross_entropy, labels
 from classwise.attacks.pgd import PGD, STARTS, input_gradient, predict
 from classwise.core.errors import UserError
@@ -158,6 +158,9 @@ class TargetedPGD(Attack):
     @property
     def class_specific(self) -> bool:
         return self.target not in ("all", "next")
+
+    def cost(self, classes: int) -> Passes:
+        return Passes.gradients(self.steps * (classes - 1 if self.target == "all" else 1))
 
     def check(self, classes: int) -> None:
         """Raise UserError if a target does not exist."""

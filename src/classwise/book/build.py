@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import vl_convert
 import yaml
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _BOOK = Path(__file__).parent
 # The code that only decides how pages look: a change of it renders the book and executes nothing.
-_SHELL = [*(_BOOK / f"{name}.py" for name in ("data", "figures", "pages", "sphinx_extension"))]
+_SHELL = [*(_BOOK / f"{name}.py" for name in ("data", "figures", "pages", "new_page", "sphinx_extension"))]
 _SHELL += [_BOOK / "charts.js", _BOOK / "dictionary.csv"]
 # Notebooks that are executed at once, and the seconds of a notebook and of rendering that were never measured; the file of those
 # of the last build.
@@ -169,10 +170,10 @@ def _execute(name: str, scale: str) -> float:
     target, recorded, failed = (out / folder / f"{name}.ipynb" for folder in ("executed", "recorded", "failed"))
     scaled = scale != "quick" and "scale" in notebooks.parameters(source)
     execute(name, target, {"scale": scale} if scaled else {}, failed)
-    if name == "audit" and (folder := _recorded_audit()) and "laptop" in scales.recorded_scales(scale):
+    if name == "audit" and (folder := _recorded_audit()) and "laptop" in scales.scales_beside(scale):
         notebooks.execute(source, recorded, {"weights": str(folder)}, failed)
         scale_switch.merge(recorded, target, ("laptop", scale), name, complete=True)
-    others = scales.recorded_scales(scale) if name in registry.SECTIONS else []
+    others = scales.scales_beside(scale) if name in registry.SECTIONS else []
     *stored, _ = runs.shown_scales(name, scale) if others else ("",)
     for other in stored:  # the first one that shows the beginning of the page, else the last
         notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
@@ -267,8 +268,8 @@ def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
     if not stale:
         return 0
     console.print(f"{plural(len(stale), 'notebook')} to execute")
-    os.environ.update(_ONE_THREAD)
     with (
+        patch.dict(os.environ, {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}),
         progress(stale, console, before) as advance,
         ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
     ):

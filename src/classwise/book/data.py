@@ -21,7 +21,7 @@ from classwise.core.identity import radius_value
 from classwise.core.paths import checkout, data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
-from classwise.papers.scales import recorded_scales
+from classwise.papers.scales import scales_beside
 from classwise.runs import store
 from classwise.runs.recorded import convergence_file, keep_stored
 from classwise.runs.store import Key
@@ -69,7 +69,7 @@ class Stored(NamedTuple):
 def stored_results(scale: str) -> list[Stored]:
     """Return every stored result of the sections of the book, and comparisons of epochs, in the order of their paths."""
     result: dict[Path, Stored] = {}
-    for name in (scale, *recorded_scales(scale)):
+    for name in (scale, *scales_beside(scale)):
         for section in registry.SECTIONS:
             request = registry.request(section, name)
             present = {spec for spec, _ in keep_stored(request).pairs}

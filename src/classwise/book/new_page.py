@@ -3,6 +3,7 @@
 It shows PGD-AT by class, with one claim, and is a page of the book at once. It has ids of its own after `make accept`.
 """
 
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -14,14 +15,15 @@ from classwise.papers import registry
 
 _TEMPLATES = Path(__file__).with_name("template")
 # paper/number-of-section-words: the number may have several parts.
-_NAME = re.compile(r"(?P<folder>\w+)/(?P<number>[\dA-Z]+(?:-\d+)*)-(?P<words>[a-z][a-z-]*)")
+_NAME = re.compile(r"(?P<folder>\w+)/(?P<number>[\dA-Z]+(?:-\d+)*)-(?P<words>[a-z]+(?:-[a-z]+)*)")
 
 
 def new_page(name: str) -> list[Path]:
     """Write the files of a page, such as "tian2021/7-new-question", and return them; a UserError if the name is not free."""
     match = _NAME.fullmatch(name)
-    if match is None:
-        raise UserError(f"NAME={name!r} is not of the form paper/number-words; write one like tian2021/7-new-question")
+    if match is None or keyword.iskeyword(match["words"]):
+        form = "paper/number-words, in letters a to z, digits and hyphens"
+        raise UserError(f"NAME={name!r} is not of the form {form}; write one like tian2021/7-new-question")
     folder, words = match["folder"], match["words"]
     if folder not in registry.PAPERS:
         raise unknown("paper", folder, registry.PAPERS)
@@ -34,7 +36,7 @@ def new_page(name: str) -> list[Path]:
     }
     for path in texts:
         if path.exists():
-            raise UserError(f"{path.relative_to(root)} exists already; take another name")
+            raise UserError(f"{name} cannot be written: {path.relative_to(root)} exists; take another name")
     values = {"words": words, "paper": registry.PAPERS[folder].title, "folder": folder, "module": module, "page": name}
     values |= {
         "place": name.partition("/")[2],
@@ -60,7 +62,7 @@ def _filled(template: str, values: dict[str, str]) -> str:
 
 if __name__ == "__main__":
     try:
-        for written in new_page(sys.argv[1]):
+        for written in new_page(" ".join(sys.argv[1:])):
             print(written.relative_to(checkout()))
     except UserError as error:
         sys.exit(str(error))

@@ -20,7 +20,7 @@ _CAPITALS = re.compile(
 )
 
 
-def paper_name(name: str) -> str:
+def printed_name(name: str) -> str:
     """Return an attack or a defence as papers print it, "PGD-AT" for "pgd-at"; other names as they are."""
     return _PRINTED.get(name) or (name.upper() if _CAPITALS.fullmatch(name) else name)
 

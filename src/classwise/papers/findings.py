@@ -7,7 +7,7 @@ import xarray as xr
 from classwise.charts import audit_report
 from classwise.core import datasets
 from classwise.core.audit import Audit
-from classwise.core.markup import escape, paper_name
+from classwise.core.markup import escape, printed_name
 from classwise.papers.say import effect, interval, sample, text
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
 
@@ -45,8 +45,8 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
     left = metrics.overall(bootstrap.sums(full, {})["count"]).mean("defence")
     single, every = (float(left.sel(attack=name)) for name in (attack, "all"))
     images = int(present.any([dim for dim in present.dims if dim != "image"]).sum())
-    too_high, name = bootstrap.paired_bounds(full, more, span=(0, 100)), paper_name(attack)
-    sentence = f"{name} overestimates the robust accuracy of {', '.join(map(paper_name, full.defence.values))} by "
+    too_high, name = bootstrap.paired_bounds(full, more, span=(0, 100)), printed_name(attack)
+    sentence = f"{name} overestimates the robust accuracy of {', '.join(map(printed_name, full.defence.values))} by "
     sentence += f"{interval(too_high, 'points', 1)}, compared with all {len(names)} attacks together."
     return (
         f"**{effect(too_high, sentence)}** It is {single:.1f} % under {name} alone and {every:.1f} % under all of them, on the "
@@ -85,10 +85,10 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     names = [f"class {escape(str(some[0]))}" if len(some) == 1 else f"{len(some)} classes" for some in lowest]
     after, before = (f"{float(one.min()):.0f} % ({label})" for one, label in zip(rates, names, strict=True))
     gain = gains.sel(defence=name)
-    best = f"The most robust worst class under {paper_name(attack)}, that of {paper_name(name)}"
+    best = f"The most robust worst class under {printed_name(attack)}, that of {printed_name(name)}"
     first = f"{best}, is {interval(gain, 'points')} above "
     return (
-        f"**{effect(gain, f'{first}that of {paper_name(base)}.')}** It has {after}, compared with {before}. Significantly more "
+        f"**{effect(gain, f'{first}that of {printed_name(base)}.')}** It has {after}, compared with {before}. Significantly more "
         f"robust worst classes: {int(better.sum())} of {gains.sizes['defence']} defences; intervals corrected for their number."
     )
 
@@ -103,7 +103,7 @@ def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) 
     if bool((metrics.correct(worst) > metrics.correct(clean)).any()):
         raise ValueError("robust accuracy is above clean accuracy: the counts are not of the same images")
     # A network with the id of a run is of this study, any other name is the user's.
-    name = audit.network if audit.short == audit.network else paper_name(audit.short)
+    name = audit.network if audit.short == audit.network else printed_name(audit.short)
     robust, plain = (audit_report.rate(some) for some in (worst, clean))
     rates = metrics.accuracy(worst)
     names = [str(name) for name in worst.label.values[(rates == rates.min()).values]]

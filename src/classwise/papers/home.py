@@ -3,11 +3,11 @@
 import xarray as xr
 
 from classwise.core import datasets
-from classwise.core.markup import paper_name
+from classwise.core.markup import printed_name
 from classwise.papers import findings, registry, say
 from classwise.papers.tian2021.attacks_and_defences import correlation_bounds
 from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 
 # The section with the defences of the table, and the attack of the chart.
 SECTION, ATTACK = "tian2021/4-3-attacks-and-defences", "pgd-20"
@@ -34,7 +34,7 @@ def agreement(outcomes: xr.Dataset, theirs: xr.DataArray) -> xr.DataArray:
     def level(count: xr.DataArray) -> xr.DataArray:
         return metrics.overall(count) - theirs.mean("label")
 
-    return concat("quantity", {"correlation": correlation_bounds(ours, theirs), "level": bootstrap.bootstrap(ours, level)})
+    return concat_named("quantity", {"correlation": correlation_bounds(ours, theirs), "level": bootstrap.bootstrap(ours, level)})
 
 
 def compared_defences(rates: xr.DataArray | xr.Dataset, theirs: xr.DataArray | None) -> list[str]:
@@ -63,7 +63,7 @@ def overall(outcomes: xr.Dataset, alike: xr.DataArray | None) -> dict[str, xr.Da
     """Return by column of a table the accuracy of each compared defence under no attack and under ATTACK, and `agreement`."""
     names = compared_defences(outcomes, alike)
     both = bootstrap.bootstrap(outcomes.sel(defence=names, attack=["clean", ATTACK]), metrics.overall)
-    columns = {"clean": "clean, %", ATTACK: f"{paper_name(ATTACK)}, %"}
+    columns = {"clean": "clean, %", ATTACK: f"{printed_name(ATTACK)}, %"}
     table = {title: both.sel(attack=attack, drop=True) for attack, title in columns.items()}
     if alike is not None:
         table["rank correlation"] = alike.sel(quantity="correlation", drop=True)

@@ -12,7 +12,7 @@ from classwise.core.errors import NotRecorded
 from classwise.papers.claims import DESCRIPTION, MAIN, Claim, MeasurementError, NoAverage, Verdict
 from classwise.papers.draws import ROUNDING, Draws, Quantity, true_values
 from classwise.papers.scales import SCALES, location
-from classwise.stats.bootstrap import is_evaluated
+from classwise.stats.bootstrap import evaluated_mask
 from classwise.stats.features import complete_seeds
 from classwise.stats.intervals import chance_below, interval_ends
 from classwise.stats.significance import permutation_p, permute_classes
@@ -263,7 +263,7 @@ def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> t
     for bound in (claim.low, claim.high) if claim.unit == "points" else ():
         near = np.abs(truth.values - bound) < ROUNDING
         truth = replace(truth, values=np.where(near, bound, truth.values))
-    present = is_evaluated(part)
+    present = evaluated_mask(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
     judged = replace(verdict, verdict="open", effect=quantity.effect, seeds=int(part.attrs.get("runs", seeds)), images=images)
     if claim.permuted and claim.unit == "correlation":

@@ -11,11 +11,11 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.style import label_angle
-from classwise.core.markup import decimal, paper_name
+from classwise.core.markup import decimal, printed_name
 from classwise.papers.overview import OF_CFA, SOURCES
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import aggregate, bootstrap, intervals, metrics
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 
 # The heads in front of those of the classes and behind them; a first click on one of _UP gives the lowest first.
 _FIRST = ("rank", "defence", "worst class, %", "robust, %", "clean, %", "gain, points", "ρ")
@@ -65,14 +65,14 @@ def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:
     (Lee et al. 2024.) Each is compared with its base on the images and with the seeds that both have. The interval is that of
     percentiles, as a ratio is skewed. NaN over a base whose worst class is at 0 in 2.5 % of the draws or more.
     """
-    return concat("defence", {name: (name, base) for name, base in bases.items()}, lambda pair: _rho(outcomes, *pair))
+    return concat_named("defence", {name: (name, base) for name, base in bases.items()}, lambda pair: _rho(outcomes, *pair))
 
 
 def _rho(outcomes: xr.Dataset, name: str, base: str) -> xr.DataArray:
     outcomes = aggregate.common_images(outcomes.sel(defence=list(dict.fromkeys((name, base)))), "defence")
 
     def relative(count: xr.DataArray) -> xr.DataArray:
-        both = concat("of", {"worst": metrics.worst, "all": metrics.overall}, lambda measure: measure(count))
+        both = concat_named("of", {"worst": metrics.worst, "all": metrics.overall}, lambda measure: measure(count))
         old = both.sel(defence=base, drop=True)
         result: xr.DataArray = (both.sel(defence=name, drop=True) / old.where(old > 0)).sum("of", skipna=False) - 2
         return result
@@ -97,8 +97,8 @@ def add_published(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
             sides = {"ours": ours.loc[row["defence"]], "theirs": row}
             cells = {f"{name}, {who}": f"{one[name]:.1f}" for name in ("worst", "robust") for who, one in sides.items()}
             for who, one in sides.items():
-                cells[f"ρ, {who}"] = f"{one['rho']:+.2f} over {paper_name(one['base'])}" if pd.notna(one["rho"]) else "–"
-            result.append({"paper": row["paper"], "defence": paper_name(row["defence"]), **cells})
+                cells[f"ρ, {who}"] = f"{one['rho']:+.2f} over {printed_name(one['base'])}" if pd.notna(one["rho"]) else "–"
+            result.append({"paper": row["paper"], "defence": printed_name(row["defence"]), **cells})
     return pd.DataFrame(result)
 
 
@@ -146,10 +146,10 @@ def _row(row: Mapping[Any, Any], classes: Sequence[str], scale: float) -> str:
     around = f"{round(relative, 2) + 0.0:+.2f} [{', '.join(decimal(end, 2) for end in ends)}]"
     cells = [
         _cell(row["rank"], row["rank"]),
-        f'<th scope="row">{escape(paper_name(row["defence"]))}</th>',
+        f'<th scope="row">{escape(printed_name(row["defence"]))}</th>',
         _cell(row["worst"], f"{row['worst']:.0f} <small>{escape(row['worst class'])}</small>"),
         *(_cell(row[name], decimal(row[name])) for name in ("robust", "clean")),
-        _cell(gain, f"{interval} <small>over {escape(paper_name(row['base']))}</small>"),
+        _cell(gain, f"{interval} <small>over {escape(printed_name(row['base']))}</small>"),
         _cell(relative, around),
         *(_cell(row[name], f"{row[name]:.0f}", f' style="--share:{scale * row[name]:.0f}"') for name in classes),
         _cell(seconds, f"{seconds:,.0f}"),

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotAtScale, NotRecorded, unknown
-from classwise.core.markup import decimal, escape, paper_name, plural
+from classwise.core.markup import decimal, escape, plural, printed_name
 from classwise.papers.claims import Verdict
 from classwise.stats import bootstrap
 
@@ -26,7 +26,7 @@ class _Numbers(Formatter):
             return interval(value, unit, int(digits or 0))
         if isinstance(value, xr.DataArray):
             value = value.item()
-        return escape(paper_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
+        return escape(printed_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
 
 
 def text(template: str, **values: Any) -> str:
@@ -108,7 +108,7 @@ def sample(outcomes: xr.Dataset) -> str:
     Outcomes with the attribute `runs` are of trainings that are taken as given.
     """
     outcomes = outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0])
-    images, present = int(bootstrap.is_evaluated(outcomes).any("seed").sum()), outcomes.truth >= 0
+    images, present = int(bootstrap.evaluated_mask(outcomes).any("seed").sum()), outcomes.truth >= 0
     each = present.any([dim for dim in present.dims if dim not in ("seed", "defence")]).sum("seed")
     least, most = (int(outcomes.attrs.get("runs", end)) for end in (each.where(each > 0, each.max()).min(), each.max()))
     names = [str(name) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []

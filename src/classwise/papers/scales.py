@@ -381,7 +381,7 @@ def location(dataset: str, scale: str) -> str:
     return datasets.title(dataset) + (radius if dataset == dataset_of(scale) else "")
 
 
-def recorded_scales(scale: str) -> list[str]:
+def scales_beside(scale: str) -> list[str]:
     """Return the scales whose recorded results are shown next to those of a computed scale, that of the papers' level first.
 
     [] for one that is only read.

@@ -47,7 +47,7 @@ def combine(*variants: Variants) -> Variants:
     )
 
 
-def choose(variants: Variants, **others: Variants) -> Variants:
+def choose_by_scale(variants: Variants, **others: Variants) -> Variants:
     """Return `variants`, but at the scales named in `others` those given for them; scale matched has those of laptop."""
     shared = {"matched": others["laptop"], **others} if "laptop" in others else others
     return lambda scale, plain: shared.get(scale, variants)(scale, plain)

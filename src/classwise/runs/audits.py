@@ -163,7 +163,7 @@ def run_audit(audit: Audit, console: Console | None = None) -> int:
 
 
 def audit_outcomes(audit: Audit) -> xr.Dataset:
-    """Return the outcomes of an audit along attack, under each attack and in the worst case (`stats.masking.audited`)."""
+    """Return the outcomes of an audit along attack, under each attack and in the worst case, as `stats.masking` has them."""
     outcomes, curve = (load.outcomes([audit], some) for some in (audit.evaluations, audit.curve))
     same = {name: getattr(audit, name) for name in ("images", "attack", "eps", "norm")}
     return masking.worst_case_outcomes(outcomes, curve, audit.eps).assign_attrs(same)

@@ -140,7 +140,7 @@ def features(
 
 
 def add_features(request: Request, data: xr.Dataset) -> xr.Dataset:
-    """Return the outcomes of a request with the sums of the features that it needs, as `stats.features.with_blocks` adds them."""
+    """Return the outcomes of a request with the sums of the features that it needs, as `stats.features.add_blocks` adds them."""
     return _with_features(request.pairs, request.feature_pairs, data)
 
 

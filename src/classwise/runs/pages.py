@@ -121,7 +121,7 @@ ADDED: Mapping[str, Callable[[Request, xr.Dataset], xr.Dataset]] = {
 
 def shown_scales(section: str, scale: str) -> list[str]:
     """Return the scales at which a page may show a section: those only read of which any run is stored, then its own."""
-    return [*(other for other in scales.recorded_scales(scale) if keep_stored(registry.request(section, other)).specs), scale]
+    return [*(other for other in scales.scales_beside(scale) if keep_stored(registry.request(section, other)).specs), scale]
 
 
 def other_datasets(request: Request) -> dict[str, xr.Dataset]:

@@ -15,7 +15,7 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.stats import aggregate
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 from classwise.stats.intervals import interval_bounds, wilson_of
 from classwise.stats.metrics import OF_RATES, Metric, accuracy, overall, reciprocity, symmetry, symmetry_of
 from classwise.stats.pooling import design_effect, pool, seeds_share_images
@@ -83,7 +83,7 @@ def _redrawn(values: np.ndarray, pseudo: np.ndarray, rng: np.random.Generator) -
     return rng.multinomial(np.rint(total[..., 0]).astype(np.int64), chance)
 
 
-def is_evaluated(outcomes: xr.Dataset) -> xr.DataArray:
+def evaluated_mask(outcomes: xr.Dataset) -> xr.DataArray:
     """Return which images any run of each seed was evaluated on: dimensions seed, image."""
     present = outcomes.truth >= 0
     by_any: xr.DataArray = present.any([dim for dim in present.dims if dim not in ("seed", "image")])
@@ -91,14 +91,14 @@ def is_evaluated(outcomes: xr.Dataset) -> xr.DataArray:
 
 
 def weights(outcomes: xr.Dataset, draws: int, seed: int = 0, *, redraw_seeds: bool = True) -> np.ndarray:
-    """Return how often each image of each seed is drawn, shape (n, draws) for the n true entries of `is_evaluated`, row by row.
+    """Return how often each image of each seed is drawn, shape (n, draws) for the n true entries of `evaluated_mask`, row by row.
 
     Seeds are drawn with replacement, and so are the images of each class: within their seed if the seeds test on different images
     (folds), else once for all seeds (Owen 2007, the pigeonhole bootstrap). One seed fewer than present is drawn, each scaled up:
     drawing all would show only (seeds - 1) / seeds of the variance between them (Rao and Wu 1988). The spread is too wide if
     seeds hardly differ. Without `redraw_seeds` each draw has all seeds once: what varies is then due to images alone.
     """
-    present = is_evaluated(outcomes).values
+    present = evaluated_mask(outcomes).values
     truth = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"]).values.astype(np.int64)
     # A draw of a seed without any image would have none.
     drawn = _weights(present[present.any(1)].tobytes(), truth.tobytes(), draws, seed, redraw_seeds)
@@ -142,7 +142,7 @@ def sums(outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], weight: np.nd
 
     count: of the images of `label` predicted as `predicted`. Missing images (truth -1) do not count.
     """
-    present, like = is_evaluated(outcomes).values, outcomes.truth.transpose(..., "seed", "image")
+    present, like = evaluated_mask(outcomes).values, outcomes.truth.transpose(..., "seed", "image")
     settings, classes = like.dims[:-2], outcomes.sizes["predicted"]
 
     def flat(array: xr.DataArray) -> np.ndarray:
@@ -181,7 +181,7 @@ def bootstrap_sums(
     outcomes: xr.Dataset, values: Mapping[str, xr.DataArray], draws: int, seed: int = 0, *, redraw_seeds: bool = True
 ) -> Iterator[xr.Dataset]:
     """Yield the sums of resampled images (`weights`), some draws at a time."""
-    size = max(1, min(draws, _AT_ONCE // max(1, int(is_evaluated(outcomes).sum()))))
+    size = max(1, min(draws, _AT_ONCE // max(1, int(evaluated_mask(outcomes).sum()))))
     for part, first in enumerate(range(0, draws, size)):
         weight = weights(outcomes, min(size, draws - first), seed + part, redraw_seeds=redraw_seeds)
         yield sums(outcomes, values, weight)
@@ -387,7 +387,7 @@ def differences(
         both = aggregate.common_images(outcomes.sel(defence=list(dict.fromkeys(pair))), "defence")
         return paired_bounds(both, difference, level, draws, span=(-100, 100))
 
-    return concat("comparison", pairs, compared)
+    return concat_named("comparison", pairs, compared)
 
 
 def worst_share(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.DataArray:

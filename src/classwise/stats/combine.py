@@ -81,7 +81,7 @@ def inverse_name(value: object) -> str:
     return "1" if value in (None, "") else f"{float(str(value)):g}"
 
 
-def concat(dim: str, parts: Mapping[_Name, Any], measure: Callable[[Any], xr.DataArray] | None = None) -> xr.DataArray:
+def concat_named(dim: str, parts: Mapping[_Name, Any], measure: Callable[[Any], xr.DataArray] | None = None) -> xr.DataArray:
     """Return arrays by name, or a measure of what has these names, as one array along a new dimension."""
     arrays = [measure(part) if measure else part for part in parts.values()]
     joined: xr.DataArray = xr.concat(arrays, dim, join="outer")

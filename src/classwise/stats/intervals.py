@@ -19,8 +19,8 @@ from classwise.stats.metrics import Metric, accuracy, correct, images, overall, 
 def wilson(count: xr.DataArray, level: float = 0.95, *, together: bool = False) -> xr.DataArray:
     """Return the Wilson interval of each class's accuracy, in percent, along a new dimension `bound` ("low", "high").
 
-    The images are assumed to be independent: for several seeds on the same images, pass `pooled` counts. With `together` the
-    intervals hold for all classes simultaneously at the level (Bonferroni). Wilson 1927.
+    The images are assumed to be independent: for several seeds on the same images, pass those of `pooling.pool`. With
+    `together` the intervals hold for all classes simultaneously at the level (Bonferroni). Wilson 1927.
     """
     right, total = correct(count), images(count)
     return wilson_bounds(right, total, 1 - (1 - level) / (count.sizes["label"] if together else 1))
@@ -82,8 +82,8 @@ def matched_difference(gained: xr.DataArray, lost: xr.DataArray, total: xr.DataA
 def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
     """Return the accuracy in several groups of classes for each member of `along`, one row for each pair.
 
-    `count` maps the name of a group to its counts, `pooled` if there are several seeds. The columns are "images of" (the group),
-    share, low and high (Wilson, 95 %) in percent, and images, rounded for pooled counts.
+    `count` maps the name of a group to its counts, of `pooling.pool` if there are several seeds. The columns are "images of"
+    (the group), share, low and high (Wilson, 95 %) in percent, and images, rounded for pooled counts.
     """
     rows = []
     for group, counted in count.items():

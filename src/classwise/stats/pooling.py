@@ -56,14 +56,15 @@ def _variances(value: np.ndarray, members: np.ndarray) -> np.ndarray:
     values = np.where(members, value, 0.0)
     total = present.sum((-2, -1))
     total = np.where(total > 0, total, 1)
-    off = values - present * (values.sum((-2, -1)) / total)[..., None, None]
+    off = values - present * (np.nansum(values, (-2, -1)) / total)[..., None, None]
     times, seeds = present.sum(-2), (present.sum(-1) > 0).sum(-1)
-    independent = (off**2).sum((-2, -1))
-    images = (off.sum(-2) ** 2).sum(-1)
-    between = (off.sum(-1) ** 2).sum(-1) * np.where(seeds > 1, seeds / (seeds - 1).clip(1), 0)
-    inner = (present * (values - (values.sum(-2) / times.clip(1))[..., None, :]) ** 2).sum(-2)
+    independent = np.nansum(off**2, (-2, -1))
+    of_images = np.nansum(off, -2)
+    images = (of_images**2).sum(-1)
+    between = (np.nansum(off, -1) ** 2).sum(-1) * np.where(seeds > 1, seeds / (seeds - 1).clip(1), 0)
+    inner = np.nansum(present * (values - (np.nansum(values, -2) / times.clip(1))[..., None, :]) ** 2, -2)
     several = inner * times / (times - 1).clip(1)
-    residual = np.where(times > 1, several, off.sum(-2) ** 2).sum(-1)
+    residual = np.where(times > 1, several, of_images**2).sum(-1)
     repeats = total / (times > 0).sum(-1).clip(1)
     return np.stack([*(variance / total**2 for variance in (independent, images, images + between - residual)), repeats])
 

@@ -165,7 +165,7 @@ def test_images_that_are_predicted_as_the_attacked_class_are_counted():
     swapped = xr.DataArray(answer, dims=("option_label", "image")).broadcast_like(moved.prediction).where(moved.truth >= 0, -1)
     moved = moved.assign(prediction=swapped.transpose(*moved.prediction.dims).astype("i2"))
     arranged = {name: how.function for name, how in single_class.SECTION.arrange.items()}
-    shares = single_class.prediction_rate(
+    shares = single_class.rate_as_attacked_class(
         arranged["alone"](plain, alone),
         arranged["transferred"](alone, moved),
         arranged["training"](alone, alone.sel(attack=["pgd-20"])),

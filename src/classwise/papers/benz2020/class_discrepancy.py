@@ -17,7 +17,7 @@ from classwise.papers.claims import MeasurementError
 from classwise.papers.joined import Member, join_parts, section_itself
 from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims, least, profile_fields, value
-from classwise.papers.variants import Variant, choose, none
+from classwise.papers.variants import Variant, choose_by_scale, none
 from classwise.stats import aggregate, agreement
 from classwise.stats.bootstrap import bootstrap
 from classwise.stats.metrics import accuracy, cv, explained_share_of_rates, images, mcd, overall
@@ -56,7 +56,7 @@ SECTION = Section(
             evaluations=CLEAN_AND_PGD,
             run={"averages": ()},
             max_seeds=2,
-            variants=choose(none, quick=_cluttered),
+            variants=choose_by_scale(none, quick=_cluttered),
         ),
     },
     datasets=DATASETS,

@@ -126,7 +126,7 @@ def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> x
 
 def predictor_correlations(statistics: xr.Dataset) -> xr.DataArray:
     """Return `alike_and_mistaken` of each of PREDICTORS, along predictor."""
-    return combine.concat("predictor", {name: alike_and_mistaken(statistics, name) for name in PREDICTORS})
+    return combine.concat_named("predictor", {name: alike_and_mistaken(statistics, name) for name in PREDICTORS})
 
 
 def mean_cosine(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:

@@ -84,7 +84,7 @@ def drops(value: xr.DataArray) -> xr.DataArray:
     return lost
 
 
-def extra_loss(sums: xr.Dataset) -> xr.DataArray:
+def extra_drop(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more accuracy the first network loses to corruptions than the second, the mean over the corruptions."""
     lost = drops(metrics.overall(sums["count"])).mean("corruption")
     return lost.isel(defence=0) - lost.isel(defence=1)
@@ -106,8 +106,8 @@ _ALL = tuple(name_at_severity(name) for name in CORRUPTIONS)
 CLAIMS = claims(
     NAME,
     {
-        "noise-standard-more": {"measure": extra_loss, "attacks": ("clean", *_NOISE)},
-        "fog-contrast-at-more": {"measure": extra_loss, "defences": DEFENCES[::-1], "attacks": ("clean", *_FOG)},
+        "noise-standard-more": {"measure": extra_drop, "attacks": ("clean", *_NOISE)},
+        "fog-contrast-at-more": {"measure": extra_drop, "defences": DEFENCES[::-1], "attacks": ("clean", *_FOG)},
         "corruptions-break-the-same": {
             **profile_fields(breaks_the_same_classes, "attack"),
             "defences": ("pgd-at",),

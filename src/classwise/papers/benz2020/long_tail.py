@@ -50,7 +50,7 @@ def _weight(name: str, **by_scale: Variants) -> Part:
         defences=("at-per-class",),
         evaluations=CLEAN_AND_PGD,
         max_seeds=1,
-        variants=variants.choose(weighted_variant(WEIGHTS[name]), **by_scale),
+        variants=variants.choose_by_scale(weighted_variant(WEIGHTS[name]), **by_scale),
     )
 
 

@@ -80,7 +80,7 @@ SECTION = Section(
             evaluations=CLEAN_AND_PGD,
             run=variants.ONCE,
             max_seeds=1,
-            variants=variants.choose(variants.reinitialise(1, 2), laptop=variants.none),
+            variants=variants.choose_by_scale(variants.reinitialise(1, 2), laptop=variants.none),
         ),
         **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
         **{name: Part(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=1) for name in DEFENCES},

@@ -61,7 +61,7 @@ def _with_error(first: xr.DataArray, second: xr.DataArray, images: int) -> xr.Da
     """
     value = first - second
     reach = _REACH * np.sqrt((first * (100 - first) + second * (100 - second)) / images)
-    return combine.concat("bound", {"low": value - reach, "value": value, "high": value + reach})
+    return combine.concat_named("bound", {"low": value - reach, "value": value, "high": value + reach})
 
 
 def known_pairs(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
@@ -90,8 +90,8 @@ def compare_gains(
         theirs = _with_error(*_sides(published_accuracies()[measure], pairs), _IMAGES[measure])
         for images, names in (("clean", ("clean", "clean")), ("robust", (attack, "autoattack"))):
             both = (one.sel(attack=name, drop=True) for one, name in zip((ours, theirs), names, strict=True))
-            panels[f"{_WORDS[measure]}, {images}"] = combine.concat("source", dict(zip((OURS, THEIRS), both, strict=True)))
-    return combine.concat("panel", panels)
+            panels[f"{_WORDS[measure]}, {images}"] = combine.concat_named("source", dict(zip((OURS, THEIRS), both, strict=True)))
+    return combine.concat_named("panel", panels)
 
 
 def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> xr.DataArray:
@@ -111,7 +111,7 @@ def falls(outcomes: xr.Dataset, strong: str, weak: str = "pgd-20") -> xr.DataArr
     )
     first, second = (published_accuracies().overall.sel(attack=name, drop=True) for name in (weak, "autoattack"))
     theirs = _with_error(first, second, _IMAGES["overall"]).reindex(defence=ours.defence)
-    return combine.concat("source", {OURS: ours, THEIRS: theirs})
+    return combine.concat_named("source", {OURS: ours, THEIRS: theirs})
 
 
 def both_tables(outcomes: xr.Dataset, measure: str = "overall") -> pd.DataFrame:

@@ -16,7 +16,7 @@ from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variants
 from classwise.stats import bootstrap, confidence, metrics
 from classwise.stats.aggregate import clean_and_attacked, measured_epochs
-from classwise.stats.combine import combine_rows, concat
+from classwise.stats.combine import combine_rows, concat_named
 
 NAME = "entropy2022/3-2-1-maximum-entropy"
 # TRADES at a lower learning rate, and the same without the gradient through the clean side of its divergence, and so without
@@ -144,7 +144,9 @@ def if_both_right(outcomes: xr.Dataset) -> xr.DataArray:
     Along comparison, attack and bound.
     """
     pairs = known_pairs(outcomes, PAIRS)
-    return concat("comparison", pairs, lambda pair: _bounds(right_in_all(outcomes.sel(defence=list(pair[::-1]))), difference))
+    return concat_named(
+        "comparison", pairs, lambda pair: _bounds(right_in_all(outcomes.sel(defence=list(pair[::-1]))), difference)
+    )
 
 
 def entropy_by_class(outcomes: xr.Dataset) -> xr.DataArray:
@@ -153,7 +155,7 @@ def entropy_by_class(outcomes: xr.Dataset) -> xr.DataArray:
     def means(sums: xr.Dataset) -> xr.DataArray:
         right = sums["count"].label == sums["count"].predicted
         kept = {"right": sums.where(right, 0), "wrong": sums.where(~right, 0)}
-        return concat("images_are", kept, lambda some: some["entropy"].sum("predicted") / some["count"].sum("predicted"))
+        return concat_named("images_are", kept, lambda some: some["entropy"].sum("predicted") / some["count"].sum("predicted"))
 
     return _bounds(outcomes, means)
 

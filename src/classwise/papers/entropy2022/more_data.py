@@ -17,7 +17,7 @@ from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.joined import Member, join_parts
 from classwise.papers.sections import Part, Section
 from classwise.papers.terms import Term, claims, least, value
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 from classwise.stats.metrics import accuracy, overall, worst
 
 NAME = "entropy2022/A-3-more-data"
@@ -85,7 +85,9 @@ def gain_of_classes(count: xr.DataArray) -> xr.DataArray:
 def gains(count: xr.DataArray) -> xr.DataArray:
     """Return how many points batch-instance norm adds over all images and in the worst class, along `images_of`."""
     first, last = (count.sel(layer=name, drop=True) for name in LAYERS)
-    return concat("images_of", {"all classes": overall, "the worst class": worst}, lambda measure: measure(last) - measure(first))
+    return concat_named(
+        "images_of", {"all classes": overall, "the worst class": worst}, lambda measure: measure(last) - measure(first)
+    )
 
 
 def table_5() -> pd.DataFrame:

@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Part, Request
-from classwise.papers.variants import ONCE, Variant, Variants, choose, none
+from classwise.papers.variants import ONCE, Variant, Variants, choose_by_scale, none
 from classwise.stats import combine
 
 # Clean images, and the attacks of Tables 2 to 4; "strong" stands for AutoAttack.
@@ -69,7 +69,7 @@ def part(name: str, **fields: Any) -> Part:
     network = NETWORKS[name]
     variants = variant(**network.options)
     if name in BETWEEN:
-        variants = choose(variants, quick=none, laptop=none)
+        variants = choose_by_scale(variants, quick=none, laptop=none)
     shared: dict[str, Any] = {"evaluations": EVALUATIONS, "max_seeds": 1, "variants": variants}
     return Part(title=name, defences=(network.defence,), **(shared | fields))
 

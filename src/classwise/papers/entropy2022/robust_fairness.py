@@ -18,7 +18,7 @@ from classwise.papers.joined import Member, join_parts, section_itself
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
 from classwise.papers.terms import claims, correlation, least, value
-from classwise.papers.variants import Variant, choose, none
+from classwise.papers.variants import Variant, choose_by_scale, none
 from classwise.stats import combine, features, metrics
 
 NAME = "entropy2022/1-robust-fairness"
@@ -50,7 +50,7 @@ SECTION = Section(
             defences=("standard",),
             evaluations=(Evaluation(attack="clean"),),
             features=("clean",),
-            variants=choose(none, quick=_fewer_epochs),
+            variants=choose_by_scale(none, quick=_fewer_epochs),
         ),
     },
     arrange={
@@ -121,14 +121,14 @@ def gains_at_equal_accuracy(statistics: xr.Dataset) -> xr.DataArray:
         distance = abs(standard - accuracy.sel(network=name, drop=True))
         return values.sel(network=name, drop=True) - values.where(distance == distance.min("network")).mean("network")
 
-    return combine.concat("trained", {name: name for name in _TRAINED}, gain)
+    return combine.concat_named("trained", {name: name for name in _TRAINED}, gain)
 
 
 def accuracy_and_similarity(statistics: xr.Dataset) -> xr.DataArray:
     """Return clean accuracy, in percent, and mean similarity of each network along a new dimension `quantity`."""
     statistics = statistics.isel(defence=0, drop=True)
     similar = likeness.mean(likeness.similarity(statistics))
-    return combine.concat("quantity", {"accuracy": likeness.clean_accuracy(statistics), "similarity": similar})
+    return combine.concat_named("quantity", {"accuracy": likeness.clean_accuracy(statistics), "similarity": similar})
 
 
 def _of_hardest(statistics: xr.Dataset) -> xr.DataArray:

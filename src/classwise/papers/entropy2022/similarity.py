@@ -63,7 +63,7 @@ def comparison_fields(measure: Callable[..., xr.DataArray], network: str, base: 
 
 def profile(statistics: xr.Dataset) -> xr.DataArray:
     """Return similarity and variance of each class along a new dimension `measure` (MEASURES), as the paper draws them."""
-    return combine.concat("measure", dict(zip(MEASURES, (similarity(statistics), variance(statistics)), strict=True)))
+    return combine.concat_named("measure", dict(zip(MEASURES, (similarity(statistics), variance(statistics)), strict=True)))
 
 
 def forms(statistics: xr.Dataset) -> xr.DataArray:
@@ -72,7 +72,7 @@ def forms(statistics: xr.Dataset) -> xr.DataArray:
         similarity(statistics, centred=centred, debiased=debiased) for centred in (False, True) for debiased in (False, True)
     ]
     parts = [part.mean("label") for part in (*cosines, variance(statistics), relative_variance(statistics))]
-    return combine.concat("form", dict(zip(FORMS, parts, strict=True)))
+    return combine.concat_named("form", dict(zip(FORMS, parts, strict=True)))
 
 
 def blocks(outcomes: xr.Dataset, *names: str) -> xr.Dataset:

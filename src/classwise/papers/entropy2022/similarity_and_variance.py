@@ -16,7 +16,7 @@ from classwise.papers.entropy2022.similarity import blocks, comparison_fields, s
 from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims
 from classwise.stats import features
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 
 NAME = "entropy2022/3-2-2a-similarity-and-variance"
 AT, TRADES = networks.PLAIN
@@ -125,14 +125,14 @@ def changes(outcomes: xr.Dataset) -> xr.DataArray:
     The forms that the claims judge, as the paper measures them, have no interval here.
     """
     pairs = known_pairs(outcomes, PAIRS)
-    bounds = concat("comparison", pairs, lambda pair: features.interval(blocks(outcomes, *pair), _changed, draws=500))
+    bounds = concat_named("comparison", pairs, lambda pair: features.interval(blocks(outcomes, *pair), _changed, draws=500))
     return bounds.where(~bounds.form.isin([COSINES[0], VARIANCES[0]]) | (bounds.bound == "value"))
 
 
 def _of_classes(statistics: xr.Dataset) -> xr.DataArray:
     """Return similarity, variance and robust accuracy of each class, and their means, along measure and label."""
     parts = likeness.similarity(statistics), likeness.variance(statistics), likeness.robust_accuracy(statistics)
-    values = concat("measure", dict(zip(("largest cosine", "variance", "robust accuracy, %"), parts, strict=True)))
+    values = concat_named("measure", dict(zip(("largest cosine", "variance", "robust accuracy, %"), parts, strict=True)))
     return xr.concat([likeness.mean(values).expand_dims(label=["mean"]), values], "label")
 
 
@@ -145,4 +145,4 @@ def lambda_sweep(outcomes: xr.Dataset) -> xr.DataArray:
     flat = {"PGD-AT": AT, "ME-TRADES, λ = 15": _ME}
     bounds = features.interval(blocks(outcomes, *LAMBDAS.values(), *flat.values()), _of_classes, draws=500)
     swept = bounds.sel(defence=list(LAMBDAS.values())).assign_coords(defence=list(LAMBDAS)).rename(defence="lambda")
-    return concat("method", {"TRADES": swept} | {name: bounds.sel(defence=one, drop=True) for name, one in flat.items()})
+    return concat_named("method", {"TRADES": swept} | {name: bounds.sel(defence=one, drop=True) for name, one in flat.items()})

@@ -66,7 +66,9 @@ def _by_images(alone: xr.Dataset, other: xr.Dataset, kind: str) -> xr.Dataset:
     return combine.combine("shown", combine.shared_seeds(alike)).assign_attrs(alone.attrs)
 
 
-_EACH = variants.combine(_plane, variants.choose(variants.attack_alone(), laptop=variants.attack_alone(*CLASSES["cifar10"])))
+_EACH = variants.combine(
+    _plane, variants.choose_by_scale(variants.attack_alone(), laptop=variants.attack_alone(*CLASSES["cifar10"]))
+)
 _ALONE: dict[str, Any] = {"defences": ("single-class-at",), "variants": _EACH, "max_seeds": 1}
 _ON_TRAINING = Evaluation(attack="pgd-20", split="train", per_class=100)
 _SUBSTITUTE = Evaluation(attack="pgd-20", substitute="standard")
@@ -125,7 +127,9 @@ def similarities(statistics: xr.Dataset) -> xr.DataArray:
     """Return the largest cosine of each class on clean images, by training along `of`, and attacked."""
     clean = statistics.sel(attack="clean", drop=True).isel(defence=0, drop=True)
     nearest = features.nearest(features.similarity(clean)).mean("seed")
-    return combine.concat("of", {"standard training": _in_standard(nearest), "attacked alone": select_attacked_class(nearest)})
+    return combine.concat_named(
+        "of", {"standard training": _in_standard(nearest), "attacked alone": select_attacked_class(nearest)}
+    )
 
 
 def similarity_gains(statistics: xr.Dataset, group: str = "") -> xr.DataArray:
@@ -206,7 +210,7 @@ def accuracies(outcomes: xr.Dataset) -> xr.DataArray:
     rates = intervals.rate_bounds(metrics.correct(count), metrics.images(count))
     clean, robust = (rates.isel(attack=place, drop=True) for place in (0, -1))
     kinds = {"standard training, clean": _in_standard(clean), "attacked alone, clean": select_attacked_class(clean)}
-    return combine.concat("of", kinds | {f"attacked alone, {outcomes.attack.values[-1]}": select_attacked_class(robust)})
+    return combine.concat_named("of", kinds | {f"attacked alone, {outcomes.attack.values[-1]}": select_attacked_class(robust)})
 
 
 def even_cosine(classes: int) -> float:
@@ -233,7 +237,7 @@ def places(by_run: Mapping[Spec, Sequence[xr.Dataset]], most: int = 100) -> xr.D
     return result
 
 
-def prediction_rate(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> xr.DataArray:
+def rate_as_attacked_class(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.Dataset) -> xr.DataArray:
     """Return how often images are predicted as the class that a network was attacked in, in percent with Wilson's interval.
 
     Along attacked, `of` (the kind of images), images_of (that class, all others) and bound. outcomes: of `stack_attacked`.
@@ -245,8 +249,8 @@ def prediction_rate(outcomes: xr.Dataset, transferred: xr.Dataset, training: xr.
         f"transferred {attack}": transferred.sel(shown=TRANSFERRED, drop=True),
         f"training images, {attack}": training.sel(shown=TRAINING, drop=True),
     }
-    count = combine.concat("of", kinds, lambda some: pooling.pool(some).isel(defence=0, attack=0, drop=True))
+    count = combine.concat_named("of", kinds, lambda some: pooling.pool(some).isel(defence=0, attack=0, drop=True))
     hits, total, same = select_attacked_class(count, "predicted"), metrics.images(count), count.label == count.attacked
     groups = {"the attacked class": same, "all other classes": ~same}
     bounds = intervals.rate_bounds
-    return combine.concat("images_of", groups, lambda of: bounds(hits.where(of).sum("label"), total.where(of).sum("label")))
+    return combine.concat_named("images_of", groups, lambda of: bounds(hits.where(of).sum("label"), total.where(of).sum("label")))

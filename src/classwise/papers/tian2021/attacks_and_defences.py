@@ -8,7 +8,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.claims import ClaimMeasure
-from classwise.papers.measures import extra_loss_of_vulnerable
+from classwise.papers.measures import extra_drop_of_vulnerable
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, least, value
 from classwise.papers.tian2021.networks import COMPARED, FOUR, UNDER_ATTACK
@@ -72,13 +72,13 @@ def agreement(sums: xr.Dataset) -> xr.DataArray:
     return ((unit.sum("setting", skipna=False) ** 2).sum("label", skipna=False) - settings) / (settings * (settings - 1))
 
 
-def vulnerable_loss(sums: xr.Dataset) -> xr.DataArray:
+def vulnerable_drop(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the vulnerable classes lose from the first attack to the second than the robust ones, over defences.
 
     Vulnerable are the classes below the overall accuracy under the first attack (Definition 3.3).
     """
     weak, strong = (sums["count"].isel(attack=place) for place in (0, 1))
-    return extra_loss_of_vulnerable(weak, strong).mean("defence", skipna=False)
+    return extra_drop_of_vulnerable(weak, strong).mean("defence", skipna=False)
 
 
 def grown(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
@@ -106,11 +106,11 @@ CLAIMS = claims(
         "cats-worst": _printed(least(partial(distances, name="cat"))),
         "cars-best": _printed(least(partial(distances, above=True, name="automobile"))),
         "dataset-decides": _printed(agreement),
-        "stronger-on-vulnerable": _printed(vulnerable_loss, *_WHITE),
-        "margin-on-vulnerable": _printed(vulnerable_loss, "fgsm", "cw|margin-20"),
+        "stronger-on-vulnerable": _printed(vulnerable_drop, *_WHITE),
+        "margin-on-vulnerable": _printed(vulnerable_drop, "fgsm", "cw|margin-20"),
         "stronger-larger-cv": _printed(partial(grown, measure=metrics.cv), *_WHITE),
         "stronger-larger-mcd": _printed(partial(grown, measure=metrics.mcd), *_WHITE),
-        "queries-on-vulnerable": _printed(vulnerable_loss, "transfer", "n-attack"),
+        "queries-on-vulnerable": _printed(vulnerable_drop, "transfer", "n-attack"),
         "closer-to-the-boundary": {
             "measure": close_where_weak,
             "permuted": "count",

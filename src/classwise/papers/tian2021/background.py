@@ -232,7 +232,7 @@ def group_accuracies(count: xr.DataArray) -> xr.DataArray:
     """Return the accuracy of the most vulnerable class and that of all other images, in percent, along `images_of`."""
     victim = str(count.label.values[marked_class(count, "vulnerable")])
     parts = {f"class {victim}": count.sel(label=[victim]), "other classes": count.drop_sel(label=victim)}
-    return combine.concat("images_of", parts, metrics.overall)
+    return combine.concat_named("images_of", parts, metrics.overall)
 
 
 def surroundings(treated: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers.claims import ClaimMeasure
-from classwise.papers.measures import extra_loss_of_vulnerable
+from classwise.papers.measures import extra_drop_of_vulnerable
 from classwise.papers.sections import CLEAN_AND_PGD, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.tian2021.networks import COMPARED, FOUR, HE
@@ -54,15 +54,15 @@ def grown_by_temperature(sums: xr.Dataset, measure: metrics.Metric) -> xr.DataAr
     return measure(hot) - measure(plain)
 
 
-def temperature_loss(sums: xr.Dataset, name: str = "") -> xr.DataArray:
+def temperature_drop(sums: xr.Dataset, name: str = "") -> xr.DataArray:
     """Return how many more images, of a class or of all, Temperature-PGD breaks than PGD, of each defence."""
     measure = (lambda count: metrics.accuracy(count).sel(label=name, drop=True)) if name else metrics.overall
     return -grown_by_temperature(sums, measure)
 
 
-def extra_temperature_loss(sums: xr.Dataset) -> xr.DataArray:
+def extra_temperature_drop(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the vulnerable classes lose to Temperature-PGD than the robust ones, the mean over the defences."""
-    return extra_loss_of_vulnerable(*_both_attacks(sums)).mean("defence", skipna=False)
+    return extra_drop_of_vulnerable(*_both_attacks(sums)).mean("defence", skipna=False)
 
 
 def more_lost_to_temperature(sums: xr.Dataset) -> xr.DataArray:
@@ -134,17 +134,17 @@ CLAIMS = claims(
         "deer-smoothest": least(partial(smoothness, names=("deer",))),
         "he-smoothest": _SMOOTHEST,
         "he-smoothest-scaled": {"measure": _SMOOTHEST, "readout": "logits"},
-        "breaks-more": _heated(least(temperature_loss)),
+        "breaks-more": _heated(least(temperature_drop)),
         "larger-cv": _heated(least(partial(grown_by_temperature, measure=metrics.cv))),
         "larger-mcd": _heated(least(partial(grown_by_temperature, measure=metrics.mcd))),
-        "hits-vulnerable": _heated(extra_temperature_loss),
+        "hits-vulnerable": _heated(extra_temperature_drop),
         "he-loses-most": _heated(more_lost_to_temperature, "pgd-at", HE),
-        "plain-hardly-loses": _heated(least(temperature_loss), "pgd-at"),
+        "plain-hardly-loses": _heated(least(temperature_drop), "pgd-at"),
         "plain-steepest": least(partial(smoothness_of, defence=0)),
-        "he-loses": _heated(least(temperature_loss), HE),
-        "he-loses-cat": _heated(least(partial(temperature_loss, name="cat")), HE),
-        "he-loses-deer": _heated(least(partial(temperature_loss, name="deer")), HE),
-        "he-loses-the-vulnerable": _heated(extra_temperature_loss, HE),
+        "he-loses": _heated(least(temperature_drop), HE),
+        "he-loses-cat": _heated(least(partial(temperature_drop, name="cat")), HE),
+        "he-loses-deer": _heated(least(partial(temperature_drop, name="deer")), HE),
+        "he-loses-the-vulnerable": _heated(extra_temperature_drop, HE),
     },
     defences=FOUR,
     attacks=("pgd-20",),

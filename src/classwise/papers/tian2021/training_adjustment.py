@@ -192,4 +192,4 @@ def groups(count: xr.DataArray) -> xr.DataArray:
     rates = metrics.accuracy(count)
     pair = [str(count.label.values[marked_class(count, mark)]) for mark in ("vulnerable", "partner")]
     parts = {f"class {name}": rates.sel(label=name, drop=True) for name in pair}
-    return combine.concat("class", parts | {"others, mean": rates.drop_sel(label=pair).mean("label", skipna=False)})
+    return combine.concat_named("class", parts | {"others, mean": rates.drop_sel(label=pair).mean("label", skipna=False)})

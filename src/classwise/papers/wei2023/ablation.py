@@ -23,7 +23,7 @@ from classwise.papers.wei2023.classes import classes_of, mark_groups
 from classwise.papers.wei2023.gains import METHODS, pairs_of
 from classwise.stats import bootstrap, combine
 from classwise.stats.aggregate import multiples, training_accuracy
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 from classwise.stats.metrics import Metric, overall, worst
 
 NAME = "wei2023/5-3-ablation"
@@ -58,7 +58,7 @@ def _tables(title: str, *defences: str) -> dict[str, Any]:
 
 
 def _offsets(name: str, defence: str) -> Part:
-    swept = variants.choose(variants.lambdas(name, *SWEPT), paper=variants.lambdas(name, *ALL_SWEPT))
+    swept = variants.choose_by_scale(variants.lambdas(name, *SWEPT), paper=variants.lambdas(name, *ALL_SWEPT))
     shared: dict[str, Any] = {"evaluations": _PGD, "run": _ONCE, "max_seeds": 1}
     return Part(title=f"other {name}", defences=(defence,), variants=swept, **shared)
 
@@ -162,7 +162,7 @@ def _by_measure(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
         for name, outcomes in compared.items()
         for title, measure in _RATES.items()
     }
-    return concat("measure", parts)
+    return concat_named("measure", parts)
 
 
 def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
@@ -173,13 +173,13 @@ def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
     renamed = {name: outcomes.isel(defence=0, drop=True).rename({name: "offset"}) for name, outcomes in compared.items()}
     bounds = _by_measure(renamed)
     swept, without = bounds.drop_sel(offset=WITHOUT), bounds.sel(offset=WITHOUT, drop=True)
-    return concat("calibration", {"uniform": without + 0 * swept, "calibrated": swept})
+    return concat_named("calibration", {"uniform": without + 0 * swept, "calibrated": swept})
 
 
 def accuracy_by_setting(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the robust accuracy along measure, calibration, setting and bound, and the mean setting of the classes as a number.
 
-    compared: by the name of a setting, "radius", outcomes of `calibrations.stack_mean_radii` or `with_mean_beta`.
+    compared: by the name of a setting, "radius", outcomes of `calibrations.stack_mean_radii` or `stack_mean_betas`.
     """
     kinds = {"defence": ["uniform", "calibrated"]}
     bounds = _by_measure({name: some.assign_coords(kinds).rename(defence="calibration") for name, some in compared.items()})
@@ -199,6 +199,6 @@ def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr
         name = f"{history.defence.values[0]}, {setting}"
         above = multiple.isel(epoch=slice(1, None)).values - t.isel(epoch=slice(None, -1)).values
         accuracies[name], of_rule[name] = t, round(float(above.mean()), 2)
-    joined = concat("network", accuracies)
+    joined = concat_named("network", accuracies)
     groups = {group: ("label", np.isin(joined.label.values, names)) for group, names in classes_of(dataset).items()}
     return joined.assign_coords(groups), of_rule

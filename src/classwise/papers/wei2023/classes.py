@@ -10,7 +10,7 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.core.errors import unknown
 from classwise.papers.selection import classes_by_robustness
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 
 GROUPS = ("hard", "easy")
 DIFFERENCE = "hard less easy"
@@ -41,7 +41,7 @@ def mark_groups(outcomes: xr.Dataset) -> xr.Dataset:
 def select_groups(history: xr.Dataset, dataset: str) -> dict[str, tuple[str, ...]]:
     """Return as many hard and easy classes as `classes_of`: the least and the most robust ones on the validation images.
 
-    history: as for `papers.selection.by_robustness`.
+    history: as for `papers.selection.classes_by_robustness`.
     """
     ranked = classes_by_robustness(history, dataset)
     hard, easy = (len(classes_of(dataset)[group]) for group in GROUPS)
@@ -56,4 +56,4 @@ def mean_of(rates: xr.DataArray, group: str) -> xr.DataArray:
 def group_points(points: xr.DataArray) -> xr.DataArray:
     """Return points of classes as those of both groups and their difference along a new dimension `group`."""
     hard, easy = (mean_of(points, group) for group in GROUPS)
-    return concat("group", {"hard": hard, "easy": easy, DIFFERENCE: hard - easy})
+    return concat_named("group", {"hard": hard, "easy": easy, DIFFERENCE: hard - easy})

@@ -19,7 +19,7 @@ from classwise.papers.terms import Term, claims
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023.tables import fairer_epoch
 from classwise.stats import aggregate, bootstrap, metrics
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 from classwise.stats.metrics import Metric
 
 NAME = "wei2023/3-3-fluctuation"
@@ -197,8 +197,8 @@ def changes(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
 
     def measured(count: xr.DataArray) -> xr.DataArray:
         kinds, sums = {str(kind): str(kind) for kind in count.weights.values}, count.to_dataset(name="count")
-        each = {name: concat("weights", kinds, partial(mean_change, sums, measure)) for name, measure in CHANGING.items()}
-        return concat("quantity", each | {INDEPENDENT: each["a class"] / np.sqrt(count.sizes["label"])})
+        each = {name: concat_named("weights", kinds, partial(mean_change, sums, measure)) for name, measure in CHANGING.items()}
+        return concat_named("quantity", each | {INDEPENDENT: each["a class"] / np.sqrt(count.sizes["label"])})
 
     return bootstrap.paired_bounds(outcomes, measured, draws=draws, span=(0, np.inf))
 
@@ -208,6 +208,6 @@ def choice_accuracies(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
 
     def measured(count: xr.DataArray) -> xr.DataArray:
         part = count.isel(_SETTING, drop=True)
-        return concat("measure", RATES, lambda measure: _mean_over_runs(measure(part), part))
+        return concat_named("measure", RATES, lambda measure: _mean_over_runs(measure(part), part))
 
     return bootstrap.paired_bounds(outcomes, measured, draws=draws, span=(0, 100))

@@ -17,7 +17,7 @@ from classwise.papers.claims import NoAverage
 from classwise.papers.terms import least
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 from classwise.stats.metrics import Metric
 
 METHODS = ("AT", "TRADES", "FAT")
@@ -102,7 +102,7 @@ def ours(outcomes: xr.Dataset, pairs: Pairs, draws: int = 2000) -> xr.DataArray:
     """
     measures = {TITLES[name]: metrics.METRICS[name] for name in measures_of(1)}
     compared = {" over ".join(pair): pair for pair in _recorded(outcomes.defence, pairs)}
-    return concat("measure", measures, lambda measure: bootstrap.differences(outcomes, compared, measure, draws=draws))
+    return concat_named("measure", measures, lambda measure: bootstrap.differences(outcomes, compared, measure, draws=draws))
 
 
 def printed_gains(number: int, pairs: Pairs) -> xr.Dataset:
@@ -123,11 +123,11 @@ def printed_gains(number: int, pairs: Pairs) -> xr.Dataset:
 
 def bounds(value: xr.DataArray, error: xr.DataArray) -> xr.DataArray:
     """Return low, value and high along a new dimension `bound`; error: by how much the ends differ from the value."""
-    return concat("bound", {"low": value - error, "value": value, "high": value + error})
+    return concat_named("bound", {"low": value - error, "value": value, "high": value + error})
 
 
 def gains_by_source(theirs: xr.Dataset, mine: xr.DataArray | None = None) -> xr.DataArray:
     """Return gains `printed_gains`, with intervals from their test images, and ours after the last epoch, along source."""
     printed_bounds = bounds(theirs["value"], REACH["images"] * theirs["images"])
     parts = {f"theirs, {name} epoch": printed_bounds.sel(checkpoint=name, drop=True) for name in theirs.checkpoint.values}
-    return concat("source", parts | ({} if mine is None else {"ours, last epoch": mine})).sel(comparison=theirs.comparison)
+    return concat_named("source", parts | ({} if mine is None else {"ours, last epoch": mine})).sel(comparison=theirs.comparison)

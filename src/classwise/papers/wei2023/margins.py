@@ -45,7 +45,7 @@ def best_and_last(plain: xr.Dataset, swept: xr.Dataset, best: xr.Dataset, best_s
 
 def _long(multiples: variants.Variants) -> variants.Variants:
     """Return the variants at scale "paper", whose trainings are long enough for robust overfitting; none at others."""
-    return variants.choose(lambda scale, plain: (), paper=multiples)
+    return variants.choose_by_scale(lambda scale, plain: (), paper=multiples)
 
 
 _BEST: dict[str, Any] = {**PGD_AT, "evaluations": (Evaluation(attack="pgd-20", checkpoint="best"),), "at": (USUAL,)}
@@ -84,7 +84,7 @@ def change(sums: xr.Dataset, group: str) -> xr.DataArray:
     return changes(sums["count"]).sel(group=group, drop=True)
 
 
-def extra_loss_of_hard(sums: xr.Dataset) -> xr.DataArray:
+def extra_drop_of_hard(sums: xr.Dataset) -> xr.DataArray:
     """Return how much more the hard classes lose than the easy ones, from half the usual radius to one half larger."""
     return -changes(sums["count"], first=HALF).sel(group=DIFFERENCE, drop=True)
 
@@ -117,7 +117,7 @@ CLAIMS = claims(
         "easy-classes-rise": {"measure": least(steps_of_easy), **_OF_ALL},
         "hard-classes-drop": partial(change, group="hard"),
         "hard-less-than-easy": partial(change, group=DIFFERENCE),
-        "strong-attacks-harm-hard": {"measure": extra_loss_of_hard, "attacks": ("clean",), **_OF_ALL},
+        "strong-attacks-harm-hard": {"measure": extra_drop_of_hard, "attacks": ("clean",), **_OF_ALL},
         "every-class-rises-last": least(class_changes),
     },
     defences=("pgd-at",),

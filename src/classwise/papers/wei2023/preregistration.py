@@ -40,7 +40,7 @@ EQUAL, GATE = 1.0, (0.3, 0.95)
 
 def _part(title: str, evaluation: Evaluation, *checkpoints: str) -> Part:
     extra = tuple(replace(evaluation, checkpoint=name) for name in checkpoints)
-    only = variants.choose(variants.none, matched=variants.usual)
+    only = variants.choose_by_scale(variants.none, matched=variants.usual)
     return Part(
         title=title, defences=_ARMS, evaluations=(evaluation,), extra_evaluations=dict.fromkeys(_ARMS, extra), variants=only
     )

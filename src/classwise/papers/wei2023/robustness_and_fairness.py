@@ -17,7 +17,7 @@ from classwise.papers.terms import claims, least, value
 from classwise.papers.wei2023 import gains, methods, preregistration
 from classwise.papers.wei2023.tables import TABLES, spread_change
 from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 from classwise.stats.metrics import Metric, overall, worst, worst_k
 
 NAME = "wei2023/5-2-robustness-and-fairness"
@@ -125,6 +125,6 @@ def accuracies(outcomes: xr.Dataset, number: int = 1) -> xr.DataArray:
         printed = gains.bounds(theirs[name], _REACH / np.sqrt(gains.SEEDS) * spreads)
         parts = {f"theirs, {one} epoch": printed.sel(checkpoint=one, drop=True) for one in ("best", "last")}
         mine = bootstrap.bootstrap(ours, metrics.METRICS[name]).reindex(defence=theirs.defence.values)
-        return concat("source", parts | {"ours, last epoch": mine})
+        return concat_named("source", parts | {"ours, last epoch": mine})
 
-    return concat("measure", {gains.TITLES[name]: name for name in gains.measures_of(number)}, gains_in)
+    return concat_named("measure", {gains.TITLES[name]: name for name in gains.measures_of(number)}, gains_in)

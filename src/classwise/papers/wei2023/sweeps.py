@@ -18,7 +18,7 @@ PGD_AT: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD,
 RADII = Part(
     title="other radii",
     run={"averages": ()},
-    variants=variants.choose(
+    variants=variants.choose_by_scale(
         variants.margins("1/4", HALF, LARGE),
         laptop=variants.margins(HALF, LARGE),
         paper=variants.margins("1/4", HALF, "3/4", "5/4", LARGE, "7/4", "2"),
@@ -31,7 +31,7 @@ TRADES: dict[str, Any] = {"defences": ("trades",), "evaluations": CLEAN_AND_PGD,
 BETAS = Part(
     title="other betas",
     run=variants.ONCE,
-    variants=variants.choose(variants.betas(1, 3), laptop=variants.betas(1), paper=variants.betas(1, 2, 3, 4, 5, 7, 8)),
+    variants=variants.choose_by_scale(variants.betas(1, 3), laptop=variants.betas(1), paper=variants.betas(1, 2, 3, 4, 5, 7, 8)),
     **TRADES,
 )
 

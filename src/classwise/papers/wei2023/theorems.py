@@ -15,7 +15,7 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.scales import CLOSED_FORM, MODEL
 from classwise.papers.terms import claims
 from classwise.papers.wei2023.theory import Model, accuracy, best_weight
-from classwise.stats.combine import concat
+from classwise.stats.combine import concat_named
 
 NAME = "wei2023/2-theory"
 # How many settings are drawn for the verdicts.
@@ -153,6 +153,6 @@ def gaps(model: Model, eps: xr.DataArray) -> xr.DataArray:
     for fitted in (False, True):
         weight, b = eps.copy(data=model.trained_weight(eps.values, intercept=fitted)), fitted * model.intercept
         rates = {name: model.accuracy(weight, radius, b) for name, radius in (("clean", 0.0), ("attacked", 2 * model.eta))}
-        parts["with intercept" if fitted else "without intercept"] = concat("images_are", rates)
-    both = concat("classifier", parts)
+        parts["with intercept" if fitted else "without intercept"] = concat_named("images_are", rates)
+    both = concat_named("classifier", parts)
     return both.sel(label="easy", drop=True) - both.sel(label="hard", drop=True)

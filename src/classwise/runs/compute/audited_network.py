@@ -117,7 +117,7 @@ def _users_model(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
     name, _, function = audit.model.partition(":")
     try:
         with importing(audit.home):
-            built = getattr(import_module(name, audit.home), function)()
+            built = getattr(import_users_module(name, audit.home), function)()
     except (Exception, SystemExit) as error:  # whatever their code raises; it may not end this program
         raise UserError(f"--model {audit.model} cannot be built: {reason(error)}; correct it or name another function") from error
     if not isinstance(built, nn.Module):
@@ -203,7 +203,7 @@ def importing(home: str) -> Iterator[None]:
         sys.path.remove(home)
 
 
-def import_module(name: str, home: str) -> ModuleType:
+def import_users_module(name: str, home: str) -> ModuleType:
     """Return the user's module; one below `home` is run from its source, whatever was imported or compiled under its name before.
 
     Its imports are ordinary ones, but modules of its package are imported again.

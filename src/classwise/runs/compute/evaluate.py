@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ from classwise.runs.compute.train import Report, no_report, train
 from classwise.runs.compute.validate import check_evaluation, checkpoints, images_of
 from classwise.runs.store import OUTCOMES, Key
 
-# The suffix of the file that keeps finished batches.
-PART = ".part"
+# The suffix of the file that keeps finished batches, and the names in it.
+PART, _FIELDS = ".part", [field.name for field in fields(Outcomes)]
 
 
 def evaluate_run(subject: Subject, evaluation: Evaluation, report: Report = no_report, *, repair: bool = False) -> None:
@@ -60,7 +60,7 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
         digest = folder_digest(subject.dataset)  # before the images are read: they may change meanwhile
         images, attack, ball = attack_inputs(subject, evaluation)
         model, source = _networks(subject, evaluation)
-        stamp = weights_digest(f"{classwise.__version__} {store.commit()}", model, source) + digest
+        stamp = weights_digest(f"{classwise.__version__} {store.commit()} {_FIELDS}", model, source) + digest
         kept = Resumable(key, key.file.with_suffix(PART), time.monotonic())
         parts: list[Outcomes] = []
 
