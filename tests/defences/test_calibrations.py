@@ -12,19 +12,7 @@ from hypothesis import strategies as st
 from classwise.core.errors import UserError
 from classwise.defences import calibrations
 from classwise.defences.averaging import EMA, FAWA, NoAveraging
-from classwise.defences.calibrations import (
-    CFA,
-    CODAT,
-    CSR,
-    DAFA,
-    FAAL,
-    FRL,
-    WAT,
-    ClassSettings,
-    EpochStats,
-    Uniform,
-    per_class_accuracy,
-)
+from classwise.defences.calibrations import CFA, CODAT, CSR, DAFA, FAAL, FRL, WAT, ClassSettings, EpochStats, Uniform
 from classwise.defences.weighting import ClassBalanced, DifficultyWeighting, PerClass
 
 
@@ -106,22 +94,16 @@ def test_a_calibration_sets_by_hand_and_always_from_the_settings_of_the_run(base
 
 
 # Settings before the first epoch, by the sizes of the classes.
+_PER_CLASS = alike([1, 1, 5]) | {"beta": [6, 0.5, 6], "radius": [0.15, 0.1, 0.1]}
+_RARE = alike(shares(*(1 / (1 - 0.99**size) for size in (10, 1000, 1000)))) | {"margin": [0.5, *[0.5 * 0.01**0.25] * 2]}
 STARTED = [
     (PerClass(), (1, 1, 1), {}),
-    (
-        PerClass(betas="1:0.5", weights="2:5", radii="0:1.5"),
-        (1, 1, 1),
-        alike([1, 1, 5]) | {"beta": [6, 0.5, 6], "radius": [0.15, 0.1, 0.1]},
-    ),
+    (PerClass(betas="1:0.5", weights="2:5", radii="0:1.5"), (1, 1, 1), _PER_CLASS),
     (PerClass(weights="2:10"), (1, 1, 1), alike([1, 1, 10])),
     (PerClass(weights="2:10", mean_one=True), (1, 1, 1), alike([0.25, 0.25, 2.5])),
     (PerClass(betas="1:0.5", mean_one=True), (1, 1, 1), {"beta": [6, 0.5, 6]}),
     (ClassBalanced(by="size"), (500, 500, 500), {}),
-    (
-        ClassBalanced(rarity=0.99, by="size"),
-        (10, 1000, 1000),
-        alike(shares(*(1 / (1 - 0.99**size) for size in (10, 1000, 1000)))) | {"margin": [0.5, *[0.5 * 0.01**0.25] * 2]},
-    ),
+    (ClassBalanced(rarity=0.99, by="size"), (10, 1000, 1000), _RARE),
     (WAT(), (1, 1, 1), alike([2 * 3 / 4] * 3)),
     (CSR(), (1, 1, 1), {"weight": [0.7] * 3}),
 ]
@@ -135,17 +117,9 @@ def test_a_calibration_starts_by_hand_and_leaves_the_base_alone(base, calibratio
 
 
 # Calibrations, and what they measured when they change nothing yet.
-WAITING = [
-    (Uniform(), {"train": True}),
-    (CFA(calibrate_from=0.501), {"train": True}),
-    (CFA(), {}),
-    (FRL(warm_up=0.501), {"clean": True, "attacked": True}),
-    (DAFA(), {"predictions": True}),
-    (DAFA(warm_up=0.5), {}),
-    (WAT(), {}),
-    (DifficultyWeighting(), {}),
-    (ClassBalanced(), {}),
-]
+WAITING = [(one, {}) for one in (CFA(), DAFA(warm_up=0.5), WAT(), DifficultyWeighting(), ClassBalanced())]
+WAITING += [(Uniform(), ["train"]), (CFA(calibrate_from=0.501), ["train"]), (DAFA(), ["predictions"])]
+WAITING += [(FRL(warm_up=0.501), ["clean", "attacked"])]
 
 
 @pytest.mark.parametrize(("calibration", "measured"), WAITING)
@@ -156,7 +130,7 @@ def test_a_calibration_that_waits_changes_nothing(base, calibration, measured):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_accuracy_of_a_class_is_correctly_rounded_in_either_precision(dtype):
-    accuracy = per_class_accuracy(torch.tensor([[1, 2, 0], [5, 2, 0], [0, 0, 0]]), dtype)
+    accuracy = calibrations.per_class_accuracy(torch.tensor([[1, 2, 0], [5, 2, 0], [0, 0, 0]]), dtype)
     assert accuracy.dtype == dtype
     assert torch.equal(accuracy, torch.tensor([1 / 3, 2 / 7, 0], dtype=torch.float64).to(dtype))
 
@@ -297,6 +271,7 @@ def test_faal_weighs_a_batch_by_its_margins(base):
 
 # Three images of class 0, two of class 1, one of class 3 and none of class 2.
 CODAT_Y = torch.tensor([0, 0, 0, 1, 1, 3])
+CODAT_ONES = ClassSettings.uniform(4, 0.1, 6.0, torch.device("cpu")).select(CODAT_Y)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.2, 0.4])
@@ -304,8 +279,7 @@ def test_codat_makes_the_loss_of_a_batch_the_mean_plus_the_deviation_of_its_clas
     """No other weights in the chi-square ball cost more."""
     answers = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     cost = torch.nn.functional.cross_entropy(answers, CODAT_Y, reduction="none")
-    ones = ClassSettings.uniform(4, 0.1, 6.0, torch.device("cpu")).at(CODAT_Y)
-    found = CODAT(rho=rho).batch_settings(ones, answers, CODAT_Y)
+    found = CODAT(rho=rho).batch_settings(CODAT_ONES, answers, CODAT_Y)
     of_class = torch.stack([cost[:3].mean(), cost[3:5].mean(), cost[5]])
     loss = (found.weight * cost).mean()
     assert loss == pytest.approx(float(of_class.mean() + rho**0.5 * of_class.std(correction=0)), rel=1e-6)
@@ -319,10 +293,9 @@ def test_codat_makes_the_loss_of_a_batch_the_mean_plus_the_deviation_of_its_clas
 
 def test_codat_keeps_weights_above_zero_and_equal_losses_alike():
     answers = torch.tensor([[9.0, 0, 0, 0]] * 6, dtype=torch.float64)
-    ones = ClassSettings.uniform(4, 0.1, 6.0, torch.device("cpu")).at(CODAT_Y)
     # Class 0 is at no loss, the others at the same: 1 - sqrt(8 x 2) < 0, so that each of the others has half of the weight.
-    assert CODAT(rho=8.0).batch_settings(ones, answers, CODAT_Y).weight.tolist() == pytest.approx([0, 0, 0, 1.5, 1.5, 3])
-    same = CODAT(rho=8.0).batch_settings(ones, 0 * answers, CODAT_Y).weight
+    assert CODAT(rho=8.0).batch_settings(CODAT_ONES, answers, CODAT_Y).weight.tolist() == pytest.approx([0, 0, 0, 1.5, 1.5, 3])
+    same = CODAT(rho=8.0).batch_settings(CODAT_ONES, 0 * answers, CODAT_Y).weight
     assert same.tolist() == pytest.approx([6 / 9] * 3 + [1.0] * 2 + [2.0])
 
 

@@ -10,19 +10,10 @@ from classwise import defences, images, models
 from classwise.attacks import ATTACKS, PGD, FriendlyPGD
 from classwise.attacks.balls import Linf
 from classwise.core.errors import UserError
-from classwise.defences import DEFENCES, Defence
+from classwise.defences import DEFENCES, Defence, objectives
 from classwise.defences.averaging import FAWA, NoAveraging
 from classwise.defences.calibrations import CFA, ClassSettings, Uniform
-from classwise.defences.objectives import (
-    MART,
-    TRADES,
-    Adversarial,
-    Adversary,
-    LossTerms,
-    Standard,
-    TrainingStep,
-    class_similarity,
-)
+from classwise.defences.objectives import MART, TRADES, Adversarial, Adversary, LossTerms, Standard, TrainingStep
 from classwise.models import inference
 
 
@@ -150,9 +141,8 @@ def test_trades_attacks_the_divergence_from_the_clean_answer(model, batch):
     model.eval()
     cost = TRADES()(model, x, y, each(1.0), adversary())
     with torch.no_grad():
-        at_noise = F.kl_div(
-            model(x + 0.1 * torch.randn_like(x).sign()).log_softmax(1), model(x).softmax(1), reduction="batchmean"
-        )
+        noisy = model(x + 0.1 * torch.randn_like(x).sign())
+        at_noise = F.kl_div(noisy.log_softmax(1), model(x).softmax(1), reduction="batchmean")
         at_attack = F.kl_div(cost.attacked.log_softmax(1), cost.clean.softmax(1), reduction="batchmean")
     assert at_attack > at_noise
 
@@ -278,17 +268,17 @@ def test_friendly_trades_is_judged_by_the_labels(model, batch):
 
 def test_the_similarity_of_classes_is_the_cosine_of_their_mean_answers():
     logits = torch.tensor([[2.0, 0, 0], [0, 2.0, 0], [3.0, 3.0, 0], [-1.0, 0, 0]])
-    found = class_similarity(logits, torch.tensor([0, 0, 1, 2]))
+    found = objectives.class_similarity(logits, torch.tensor([0, 0, 1, 2]))
     # Means (1, 1, 0), (3, 3, 0) and (-1, 0, 0): cosines 1, and two below 0.
     assert float(found) == pytest.approx(1 / 3)
-    assert float(class_similarity(logits[:2], torch.tensor([0, 0]))) == 0
+    assert float(objectives.class_similarity(logits[:2], torch.tensor([0, 0]))) == 0
 
 
 def test_the_regulariser_adds_its_similarity(model, batch):
     x, y = batch
     model.eval()
     plain, more = (Adversarial(similarity=weight)(model, x, y, each(0.0), adversary()) for weight in (0.0, 0.5))
-    assert torch.allclose(more.loss - plain.loss, 0.5 * class_similarity(plain.attacked, y).expand(64), atol=1e-6)
+    assert torch.allclose(more.loss - plain.loss, 0.5 * objectives.class_similarity(plain.attacked, y).expand(64), atol=1e-6)
 
 
 def test_options_reach_the_part_that_has_them():
@@ -313,9 +303,8 @@ def test_the_calibrated_defences_of_cfa_are_those_of_its_tables_without_averages
     for name in ("trades-ccm-ccr", "fat-ccm", "at-ccm"):
         whole = DEFENCES[{"trades-ccm-ccr": "trades-cfa"}.get(name, name.replace("ccm", "cfa"))]
         assert DEFENCES[name] == replace(whole, averaging=NoAveraging())
-    assert DEFENCES["trades-cfa"] == Defence(
-        TRADES(normalised=True), "pgd-10-gaussian", CFA(lambda1=0.3, lambda2=0.5), FAWA(decay=0.85, threshold=0.2)
-    )
+    parts = CFA(lambda1=0.3, lambda2=0.5), FAWA(decay=0.85, threshold=0.2)
+    assert DEFENCES["trades-cfa"] == Defence(TRADES(normalised=True), "pgd-10-gaussian", *parts)
     assert DEFENCES["fat-constant"] == replace(DEFENCES["fat-ccm"], calibration=Uniform())
     assert (ATTACKS[DEFENCES["fat-constant"].attack].tau, ATTACKS[DEFENCES["fat-constant"].attack].omega) == (3, 0)
 
