@@ -54,28 +54,21 @@ def folders() -> str:
     """Return the folders of the package as SVG: each above those that it imports, without the lines that others imply."""
     contracts = tomllib.loads((checkout() / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = [[name.strip() for name in layer.split("|")] for layer in contracts[0]["layers"] if layer != "__main__"]
-    centre, place = WIDTH + 30, {}
+    edges, place, lines, boxes = imports(), {}, [], []
     for row, names in enumerate(layers):
         for column, name in enumerate(names):
-            x = (
-                centre
-                if len(names) == 1 and name != "images"
-                else centre + (WIDTH / 2 + 15) * (1 if name == "images" or column else -1)
-            )
-            place[name] = (x, 20 + row * ROW)
-    edges, lines, boxes = imports(), [], []
+            side = 1 if name == "images" or column else -(len(names) > 1)
+            place[name] = (WIDTH + 30 + side * (WIDTH / 2 + 15), 20 + row * ROW)
     direct = {(a, b) for a, b in edges if not any((a, c) in edges and (c, b) in edges for c in SAYS)}
+    size = f'width="{WIDTH}" height="{HEIGHT}"'
     for above, below in sorted(direct):
         (x1, y1), (x2, y2) = place[above], place[below]
-        lines.append(f'<path d="M{x1} {y1 + HEIGHT}L{x2} {y2}" stroke="#888" stroke-width="1.5" marker-end="url(#tip)"/>')
+        lines.append(f'<path d="M{x1:g} {y1 + HEIGHT}L{x2:g} {y2}" stroke="#888" stroke-width="1.5" marker-end="url(#tip)"/>')
     for name, (x, y) in place.items():
-        boxes.append(
-            f'<rect x="{x - WIDTH / 2}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5" fill="#eef3f8" stroke="#4a6b8a"/>'
-        )
-        boxes.append(
-            f'<text x="{x}" y="{y + 16}" font-weight="bold">{name}/</text><text x="{x}" y="{y + 31}">{SAYS[name]}</text>'
-        )
-    wide, high = 2 * centre, 20 + len(layers) * ROW
+        boxes.append(f'<rect x="{x - WIDTH / 2}" y="{y}" {size} rx="5" fill="#eef3f8" stroke="#4a6b8a"/>')
+        said = f'<text x="{x:g}" y="{y + 31}">{SAYS[name]}</text>'
+        boxes.append(f'<text x="{x:g}" y="{y + 16}" font-weight="bold">{name}/</text>{said}')
+    wide, high = 2 * (WIDTH + 30), 20 + len(layers) * ROW
     tip = '<marker id="tip" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" fill="none">'
     head += f'<defs>{tip}<path d="M0 0L6 3L0 6z" fill="#888"/></marker></defs><rect width="{wide}" height="{high}" fill="white"/>'
