@@ -58,7 +58,7 @@ def outcomes_with(tables, sharp=None, along=ALONG, times=1):
         place = tuple(axis.index(name) for axis, name in zip(axes, key, strict=True))
         truth[place], answer[place] = whole, some
     dims = (*along, "image")
-    data = {"truth": (dims, truth), "prediction": (dims, answer), "misclassified": (dims, answer != truth)}
+    data = mocks.answers(dims, truth, answer)
     if sharp is not None:
         height = np.broadcast_to(np.asarray(sharp, dtype=float), (*map(len, axes), 10))[..., whole]
         height = height * np.random.default_rng(0).uniform(0.9, 1.1, height.shape)
@@ -114,6 +114,8 @@ def ends(worst, best):
 HALVES, SINGLES = np.where(WEAK, 40, 90), ends(4, 5)
 STEEPS = under(*FOUR, table=UP)
 RISING, FALLING = np.linspace(1, 5, 10), np.linspace(5, 1, 10)
+CLEAN_TOO = under(*FOUR, attacks=("clean",), table=90) | STEEPS
+STEEPER = [[outcomes_with(CLEAN_TOO, np.array([some, 6 - some]))] for some in (RISING, FALLING)]
 
 
 def attacked(table, clean=90, times=1):

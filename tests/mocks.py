@@ -1,9 +1,14 @@
 """Small Datasets of every schema with random content, and runs recorded with such."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
+from PIL import Image
 
 from classwise.core import results
 from classwise.core.datasets import class_names
@@ -71,6 +76,13 @@ def dataset(
     return check(xr.Dataset(data, coords, attrs), schema)
 
 
+def answers(dims: Iterable[str], truth: npt.ArrayLike, prediction: npt.ArrayLike) -> dict[str, Any]:
+    """Return the variables of outcomes along dimensions; where the truth is -1 nothing was asked."""
+    whole, given = (some.astype("i2") for some in np.broadcast_arrays(truth, prediction))
+    found = {"truth": whole, "prediction": given, "misclassified": (whole != given) & (whole >= 0)}
+    return {name: (tuple(dims), values) for name, values in found.items()}
+
+
 def folds(rates: xr.DataArray, images: int = 20, seeds: int = 2, seed: int = 0) -> xr.Dataset:
     """Return outcomes along the dimensions of `rates` (..., label), each seed with `images` of each class of its own.
 
@@ -84,8 +96,8 @@ def folds(rates: xr.DataArray, images: int = 20, seeds: int = 2, seed: int = 0) 
     whole = np.where(here, truth, -1) + np.zeros_like(answer)
     dims = (*rates.dims[:-1], "seed", "image")
     coords = {name: rates[name].values for name in rates.dims[:-1]} | {"seed": np.arange(seeds), "image": np.arange(len(truth))}
-    data = {"truth": (dims, whole), "prediction": (dims, answer), "misclassified": (dims, answer != whole)}
-    return xr.Dataset(data, coords | {"predicted": rates.label.values}, {"scale": "quick", "dataset": "digits"})
+    attrs = {"scale": "quick", "dataset": "digits"}
+    return xr.Dataset(answers(dims, whole, answer), coords | {"predicted": rates.label.values}, attrs)
 
 
 def feature_sums(values: np.ndarray, truth: np.ndarray, block: np.ndarray, classes: Sequence[str]) -> xr.Dataset:
@@ -98,6 +110,14 @@ def feature_sums(values: np.ndarray, truth: np.ndarray, block: np.ndarray, class
     dims = ("block", "label")
     coords = {"block": range(shape[0]), "label": list(classes), "feature": range(values.shape[1])}
     return xr.Dataset({"total": ((*dims, "feature"), total), "square": (dims, square), "images": (dims, images)}, coords)
+
+
+def pictures(folder: Path, classes: Iterable[object], number: int = 1) -> None:
+    """Write random images of 8 x 8 pixels, so many of each class, in folders below that folder."""
+    rng = np.random.default_rng(0)
+    for name, place in product(map(str, classes), range(number)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(folder / name / f"{place}.png")
 
 
 def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_class: int = 40) -> None:

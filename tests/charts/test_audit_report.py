@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import mocks
 import numpy as np
 import pytest
 import texts
@@ -81,12 +82,7 @@ def audited(*of_attacks):
     truth = np.repeat([0, 1], 4)
     right = np.array([[True] * 8, *of_attacks])
     answer = np.where(right, truth, 1 - truth)
-    where = ("attack", "image")
-    data = {
-        "truth": (where, np.broadcast_to(truth, right.shape)),
-        "prediction": (where, answer),
-        "misclassified": (where, ~right),
-    }
+    data = mocks.answers(("attack", "image"), truth, answer)
     return xr.Dataset(data, {"attack": ["clean", masking.WORST], "predicted": ["a", "b"], "image": np.arange(8)})
 
 

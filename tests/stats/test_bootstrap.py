@@ -1,3 +1,4 @@
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -13,10 +14,8 @@ def test_a_gain_over_a_base_has_the_interval_of_the_difference():
     better = base | (rng.random(500) < 0.03)
     truth = np.zeros((2, 1, 1, 500), "i2") + np.arange(500) % 2
     answer = np.where(np.stack([base, better])[:, None, None], truth, 1 - truth)
-    coords = {"defence": ["plain", "better"], "seed": [0], "attack": ["pgd-20"], "image": np.arange(500), "predicted": ["a", "b"]}
-    dims = ("defence", "seed", "attack", "image")
-    outcomes = xr.Dataset({"truth": (dims, truth), "prediction": (dims, answer.astype("i2"))}, coords)
-    outcomes["misclassified"] = outcomes.truth != outcomes.prediction
+    coords = {"defence": ["plain", "better"], "seed": [0], "attack": ["pgd-20"], "image": np.arange(500)}
+    outcomes = xr.Dataset(mocks.answers(coords, truth, answer), coords | {"predicted": ["a", "b"]})
     gain = bootstrap.gains(outcomes, {"better": "plain"}, metrics.overall).squeeze(["attack", "defence"], drop=True)
     low, value, high = (float(gain.sel(bound=name)) for name in ("low", "value", "high"))
     assert value == pytest.approx(100 * (better.mean() - base.mean()), rel=1e-5)
@@ -34,17 +33,13 @@ def test_a_gain_over_a_base_has_the_interval_of_the_difference():
 def test_a_seed_without_any_image_is_not_drawn():
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(2, dtype="i2"), 20)
-    answer = np.where(rng.random((1, 1, 40)) < 0.7, truth, 1 - truth).astype("i2")
-    data = {"truth": np.broadcast_to(truth, answer.shape), "prediction": answer, "misclassified": answer != truth}
-    one = xr.Dataset(
-        {name: (("defence", "seed", "image"), values) for name, values in data.items()},
-        {"defence": ["x"], "seed": [0], "image": range(40), "predicted": ["a", "b"]},
-    )
+    answer = np.where(rng.random((1, 1, 40)) < 0.7, truth, 1 - truth)
+    coords = {"defence": ["x"], "seed": [0], "image": range(40)}
+    one = xr.Dataset(mocks.answers(coords, truth, answer), coords | {"predicted": ["a", "b"]})
     two = one.reindex(seed=[0, 1], fill_value={"truth": -1, "prediction": -1, "misclassified": False})
-    assert not np.isnan(bootstrap.paired_bounds(two, metrics.overall, draws=50)).any()
-    xr.testing.assert_equal(
-        bootstrap.paired_bounds(two, metrics.overall, draws=50), bootstrap.paired_bounds(one, metrics.overall, draws=50)
-    )
+    of_two, of_one = (bootstrap.paired_bounds(some, metrics.overall, draws=50) for some in (two, one))
+    assert not np.isnan(of_two).any()
+    xr.testing.assert_equal(of_two, of_one)
 
 
 def test_a_cluster_that_lacks_a_setting_is_not_drawn_for_it():

@@ -1,5 +1,6 @@
 """Cross-half agreement of class profiles, on simulated networks whose true correlation is known."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -26,12 +27,7 @@ def outcomes(chances, images=80, seeds=1, odd=0.0, shared=False, seed=0):
 
 
 def of(truth, answer):
-    dims = ("setting", "seed", "image")
-    data = {
-        "truth": (dims, truth.astype("i2")),
-        "prediction": (dims, answer.astype("i2")),
-        "misclassified": (dims, truth != answer),
-    }
+    data = mocks.answers(("setting", "seed", "image"), truth, answer)
     coords = {"setting": [f"network {number}" for number in range(len(truth))], "seed": np.arange(truth.shape[1])}
     return xr.Dataset(data, coords | {"image": np.arange(truth.shape[2]), "predicted": NAMES})
 

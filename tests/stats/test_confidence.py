@@ -65,13 +65,8 @@ def logits_of(means, per_class, noise, seed):
     truth = np.repeat(np.arange(size), per_class)
     logits = np.array(means)[truth] + noise * rng.normal(size=(len(truth), size))
     data = mocks.dataset("outcomes 1", tuple(map(str, range(size))), per_class=per_class)
-    answer = logits.argmax(1)
-    values = {
-        "logits": (("image", "predicted"), logits),
-        "prediction": ("image", answer),
-        "misclassified": ("image", answer != truth),
-    }
-    return data.assign(values).expand_dims(seed=[0])
+    answers = mocks.answers(["image"], truth, logits.argmax(1))
+    return data.assign(answers | {"logits": (("image", "predicted"), logits)}).expand_dims(seed=[0])
 
 
 MEANS = [[3.0, 1.0, 0.0, 0.0], [1.0, 2.5, 0.0, 0.0], [0.0, 0.0, 4.0, -1.0], [0.5, 0.0, -1.0, 2.0]]

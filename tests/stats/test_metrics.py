@@ -180,13 +180,7 @@ def attacked(flips, present=None):
     """Outcomes of images under attacks, from which attack flips which image into class 1."""
     misclassified = np.array(list(flips.values()))
     there = np.ones_like(misclassified) if present is None else np.array(present)
-    answer = np.where(misclassified, 1, 0)
-    dims = ("attack", "image")
-    values = {
-        "truth": (dims, np.where(there, 0, -1)),
-        "prediction": (dims, answer),
-        "misclassified": (dims, misclassified & there),
-    }
+    values = mocks.answers(("attack", "image"), np.where(there, 0, -1), misclassified.astype(int))
     return xr.Dataset(values, {"attack": list(flips), "image": range(misclassified.shape[1]), "predicted": ["a", "b"]})
 
 
@@ -251,10 +245,8 @@ def test_settings_are_multiples_of_those_of_the_first_epoch(history):
 
 def test_the_training_accuracy_is_that_under_the_inner_attack_whatever_it_is_called(history):
     count = history["count"].sel(split="train")
-    expected = metrics.accuracy(count.sel(attack="pgd-10", drop=True)) / 100
-    xr.testing.assert_allclose(
-        aggregate.training_accuracy(history).drop_vars("split", errors="ignore"), expected.drop_vars("split")
-    )
+    expected = metrics.accuracy(count.sel(attack="pgd-10", drop=True)).drop_vars("split") / 100
+    xr.testing.assert_allclose(aggregate.training_accuracy(history).drop_vars("split", errors="ignore"), expected)
     other = history.assign_coords(attack=["clean", "friendly-10"])
     xr.testing.assert_equal(aggregate.training_accuracy(other), aggregate.training_accuracy(history))
 

@@ -1,5 +1,6 @@
 """Several seeds together: on images of their own, and on the same ones, which is what the old way of pooling got wrong."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -25,13 +26,9 @@ def crossed(rng, *, images=120, seeds=5, folds=False, image=3.0, seed=0.25, atta
     right = rng.random((len(attacks), seeds, number)) < chance
     there = (np.arange(number) // 3 % seeds == np.arange(seeds)[:, None]) if folds else np.ones((seeds, number), bool)
     answer = np.where(right, truth, (truth + 1) % 3)
-    dims = ("attack", "seed", "image")
-    data = {
-        "truth": (dims, np.broadcast_to(np.where(there, truth, -1), right.shape)),
-        "prediction": (dims, np.where(there, answer, -1)),
-    }
-    coords = {"attack": list(attacks), "seed": np.arange(seeds), "image": np.arange(number), "predicted": list("abc")}
-    return xr.Dataset(data | {"misclassified": (dims, there & ~right)}, coords)
+    coords = {"attack": list(attacks), "seed": np.arange(seeds), "image": np.arange(number)}
+    data = mocks.answers(coords, np.where(there, truth, -1), np.where(there, answer, -1))
+    return xr.Dataset(data, coords | {"predicted": list("abc")})
 
 
 def _middle(rate, width, nodes, weight):
@@ -129,9 +126,8 @@ def test_of_attacks_that_are_alike_few_are_told_apart():
         misclassified = np.stack([np.tile(better, (5, 1)), np.tile(~better, (5, 1))])
         misclassified &= rng.random(misclassified.shape) < 0.8
         truth = np.zeros(misclassified.shape, int)
-        data = xr.Dataset(
-            {"misclassified": (("attack", "seed", "image"), misclassified), "truth": (("attack", "seed", "image"), truth)}
-        )
+        dims = ("attack", "seed", "image")
+        data = xr.Dataset({"misclassified": (dims, misclassified), "truth": (dims, truth)})
         data = data.assign_coords(attack=["one", "other"], seed=range(5), image=range(60))
         one, other = (data.sel(attack=name) for name in data.attack.values)
         differ = int((misclassified[0] & ~misclassified[1]).sum()), int((misclassified[1] & ~misclassified[0]).sum())

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -43,8 +44,7 @@ def outcomes(near=NEAR, mistakes=NEAR, clean=0.9, robust=HALF, standard=None):
     truth = np.repeat(np.arange(SIZE), IMAGES)
     answer = np.stack([confused(mistakes, some) for some in (np.full(SIZE, clean), robust)])
     coords = {"defence": list(similar.DEFENCES), "seed": [0], "attack": ["clean", "pgd-20"], "image": np.arange(len(truth))}
-    given = {"truth": truth, "prediction": answer, "misclassified": answer != truth}
-    data = {name: (tuple(coords), np.broadcast_to(values, (2, 1, 2, len(truth))).copy()) for name, values in given.items()}
+    data = mocks.answers(coords, truth, np.broadcast_to(answer, (2, 1, 2, len(truth))))
     plain = xr.Dataset(data, coords | {"predicted": NAMES}, {"scale": "laptop", "dataset": "cifar10"})
     means = [np.eye(SIZE) + some for some in (near if standard is None else standard, near)]
     noise = 0.02 * np.random.default_rng(1).normal(size=(2, 1, len(truth), SIZE))

@@ -1,5 +1,6 @@
 """Section 3.2.1: the entropy of predictions, and TRADES without the gradient of its clean side."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -41,10 +42,8 @@ def drawn(classes=10, seed=0):
     logits = rng.normal(size=(2, 2, 2, 50, classes)) * rng.choice([0.1, 3, 30], size=(2, 2, 2, 50, 1))
     truth = np.broadcast_to(np.arange(50) % classes, logits.shape[:-1]).copy()
     truth[:, 0, :, 25:], truth[:, 1, :, :25] = -1, -1
-    answer = logits.argmax(-1)
     dims = ("defence", "seed", "attack", "image")
-    data = {"truth": (dims, truth), "prediction": (dims, answer), "misclassified": (dims, answer != truth)}
-    data["logits"] = ((*dims, "predicted"), logits.astype("f4"))
+    data = mocks.answers(dims, truth, logits.argmax(-1)) | {"logits": ((*dims, "predicted"), logits.astype("f4"))}
     coords = {"defence": ["pgd-at", "trades"], "seed": [0, 1], "attack": ["clean", "pgd-20"]}
     return xr.Dataset(data, coords | {"image": np.arange(50), "predicted": [str(number) for number in range(classes)]})
 

@@ -48,8 +48,7 @@ def trained(natural, robust, cosines=RISING, pixels=RISING, defence="pgd-at", no
                 here = label == WHOLE
                 truth[2 + place, 0, 0, attack, here] = label
                 answer[2 + place, 0, 0, attack, here] = np.where(wrong[here], mistaken, label)
-    values = {"truth": truth, "prediction": answer, "misclassified": truth != answer}
-    data = {name: (tuple(coords), value) for name, value in values.items()}
+    data = mocks.answers(coords, truth, answer)
     both = xr.concat([sums(cosines, noise), sums(pixels, noise)], "source").assign_coords(source=["features", "pixels"])
     outcomes = xr.Dataset(data, coords | {"predicted": NAMES}, {"scale": "quick", "dataset": "cifar10"})
     block_of = (("seed", "image"), (coords["image"] % IMAGES % BLOCKS)[None])

@@ -2,28 +2,12 @@
 
 from itertools import combinations, product
 
+import claim_answers
 import mocks
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import (
-    BUT_ONE_ROBUST,
-    BUT_ONE_WEAK,
-    DRIFTED,
-    FALLING,
-    FOUR,
-    FROM_ROBUST,
-    FROM_WEAK,
-    HALVES,
-    RISING,
-    SINGLES,
-    STEEPS,
-    UP,
-    beside_standard,
-    ends,
-    outcomes_with,
-    under,
-)
+from claim_answers import DRIFTED, FOUR, FROM_ROBUST, FROM_WEAK, HALVES, SINGLES, UP, ends, outcomes_with, under
 from scipy import stats
 
 from classwise import runs
@@ -52,8 +36,8 @@ def beyond(first, second, lost, otherwise):
 
 def breaks_the_weak(first, second):
     return (
-        [beyond(first, second, FROM_WEAK, FROM_ROBUST), beyond(first, second, BUT_ONE_ROBUST, FROM_ROBUST)],
-        [beyond(first, second, FROM_ROBUST, FROM_WEAK), beyond(first, second, BUT_ONE_WEAK, FROM_WEAK)],
+        [beyond(first, second, FROM_WEAK, FROM_ROBUST), beyond(first, second, claim_answers.BUT_ONE_ROBUST, FROM_ROBUST)],
+        [beyond(first, second, FROM_ROBUST, FROM_WEAK), beyond(first, second, claim_answers.BUT_ONE_WEAK, FROM_WEAK)],
     )
 
 
@@ -91,17 +75,14 @@ EXTREMES = {
     "stronger-larger-cv": ([SPREAD[0], TO_HALVES], [SPREAD[1], TO_SINGLES]),
     "stronger-larger-mcd": ([SPREAD[0], TO_SINGLES], [SPREAD[1], TO_HALVES]),
     "queries-on-vulnerable": breaks_the_weak("transfer", "n-attack"),
-    "closer-to-the-boundary": [
-        [outcomes_with(under(*FOUR, attacks=("clean",), table=90) | STEEPS, np.array([some, 6 - some]))]
-        for some in (RISING, FALLING)
-    ],
+    "closer-to-the-boundary": claim_answers.STEEPER,
     "cv-of-standard": (
-        [*DRIFTED[0], beside_standard(SINGLES, HALVES, UP, UP)],
-        [*DRIFTED[1], beside_standard(HALVES, SINGLES, UP, UP)],
+        [*DRIFTED[0], claim_answers.beside_standard(SINGLES, HALVES, UP, UP)],
+        [*DRIFTED[1], claim_answers.beside_standard(HALVES, SINGLES, UP, UP)],
     ),
     "mcd-of-standard": (
-        [*DRIFTED[0], beside_standard(HALVES, SINGLES, UP, UP)],
-        [*DRIFTED[1], beside_standard(SINGLES, HALVES, UP, UP)],
+        [*DRIFTED[0], claim_answers.beside_standard(HALVES, SINGLES, UP, UP)],
+        [*DRIFTED[1], claim_answers.beside_standard(SINGLES, HALVES, UP, UP)],
     ),
 }
 

@@ -1,5 +1,6 @@
 """Section 6.2: drawings on the colours of their classes, and photographs on white."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -86,8 +87,7 @@ def treated():
     dims, shape = ("defence", "seed", "attack", "treatment", "image"), (1, 2, 2, 2, 60)
     truth = np.broadcast_to(np.where((np.arange(60) % 2 == np.arange(2)[:, None]), 2, -1)[:, None, None], shape)
     logits = rng.normal(size=(*shape, 4))
-    data = {"truth": (dims, truth), "prediction": (dims, logits.argmax(-1)), "logits": ((*dims, "predicted"), logits)}
-    data["misclassified"] = (dims, (logits.argmax(-1) != 2) & (truth >= 0))
+    data = mocks.answers(dims, truth, logits.argmax(-1)) | {"logits": ((*dims, "predicted"), logits)}
     marks = {name: ("predicted", np.arange(4) == number) for name, number in (("vulnerable", 2), ("partner", 0))}
     whole = xr.Dataset(data, {"predicted": list("abcd"), "seed": [0, 1], **marks})
     return whole.assign(white=("image", np.where(np.arange(60) == 7, np.nan, rng.random(60))))

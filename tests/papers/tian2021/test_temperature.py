@@ -1,26 +1,11 @@
 """Section 5: how smooth the confidences are, and what Temperature-PGD breaks."""
 
+import claim_answers
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
-from claim_answers import (
-    ALONG,
-    BUT_ONE_ROBUST,
-    BUT_ONE_WEAK,
-    FALLING,
-    FOUR,
-    FROM_ROBUST,
-    FROM_WEAK,
-    HALVES,
-    RISING,
-    SINGLES,
-    STEEPS,
-    UP,
-    WEAK,
-    at,
-    outcomes_with,
-    under,
-)
+from claim_answers import FALLING, FOUR, FROM_ROBUST, FROM_WEAK, HALVES, RISING, SINGLES, STEEPS, UP, WEAK, at, outcomes_with
 
 from classwise.papers import judging
 from classwise.papers.tian2021 import temperature
@@ -53,7 +38,7 @@ def heated(*lost, he="pgd-he", usual=UP):
         found[name, "pgd-20", ""] = usual
         grid = {heat: some[heat == "50"] for heat in ("2", "5", "10", "50")}
         found |= {(name, "temperature-pgd-20", heat): usual - less for heat, less in grid.items()}
-    return outcomes_with(found, along=(*ALONG, "inverse"), times=3)
+    return outcomes_with(found, along=(*claim_answers.ALONG, "inverse"), times=3)
 
 
 WEAK_AT_2, WEAK_AT_50 = (FROM_WEAK, 3), (3, FROM_WEAK)
@@ -70,9 +55,7 @@ HEATED_TO_SINGLES, HEATED_TO_HALVES = (
 # For each claim: answers on which it must hold, and answers on which it must fail.
 EXTREMES = {
     "smooth-where-weak": ([sharp_in(RISING)], [sharp_in(FALLING)]),
-    "smooth-where-weak-clean": [
-        [outcomes_with(under(*FOUR, attacks=("clean",)) | STEEPS, np.array([some, 6 - some]))] for some in (RISING, FALLING)
-    ],
+    "smooth-where-weak-clean": claim_answers.STEEPER,
     "animals-smoother": (
         [sharp_in(OF_KIND), sharp_in(at(6, 6, rest=OF_KIND))],
         [sharp_in(6 - OF_KIND), sharp_in(at(6, 8, rest=6 - OF_KIND)), sharp_in(OF_KIND, odd=6 - OF_KIND)],
@@ -97,8 +80,8 @@ EXTREMES = {
     "larger-cv": ([WIDER, HEATED_TO_HALVES], [*NARROWER, HEATED_TO_SINGLES]),
     "larger-mcd": ([WIDER, HEATED_TO_SINGLES], [*NARROWER, HEATED_TO_HALVES]),
     "hits-vulnerable": (
-        [WIDER, heated(*[(0, BUT_ONE_ROBUST)] * 4)],
-        [heated(*[ROBUST_AT_2] * 4), heated(*[NOT_AT_BEST] * 4), heated(*[(BUT_ONE_WEAK, 0)] * 4)],
+        [WIDER, heated(*[(0, claim_answers.BUT_ONE_ROBUST)] * 4)],
+        [heated(*[ROBUST_AT_2] * 4), heated(*[NOT_AT_BEST] * 4), heated(*[(claim_answers.BUT_ONE_WEAK, 0)] * 4)],
     ),
     "he-loses-most": (
         [heated((2, 1), (20, 9), (20, 9), (3, 12)), heated((-2, -1), (20, 9), (20, 9), (3, 12), he="trades-he")],
@@ -131,11 +114,10 @@ def hot(readouts=("logits", "cosines")):
     for readout, defences in enumerate((slice(None), slice(1, None))[: len(readouts)]):
         there[defences, :, readout:2, readout, 0, 0] = True
         there[defences, :, 2, readout, 1:, 1:] = True
-    truth = np.where(there, np.arange(images) % size, -1).astype("i2")
-    answer = np.where(there, rng.integers(0, size, shape), -1).astype("i2")
-    values = {"truth": truth, "prediction": answer, "misclassified": there & (truth != answer)}
-    data = {name: (tuple(dims), value) for name, value in values.items()}
-    whole = xr.Dataset(data, {**dims, "predicted": list("xyz")}, {"dataset": "digits", "scale": "quick"})
+    truth = np.where(there, np.arange(images) % size, -1)
+    answer = np.where(there, rng.integers(0, size, shape), -1)
+    data, attrs = mocks.answers(dims, truth, answer), {"dataset": "digits", "scale": "quick"}
+    whole = xr.Dataset(data, {**dims, "predicted": list("xyz")}, attrs)
     return whole if len(readouts) > 1 else whole.isel(readout=0, drop=True)
 
 

@@ -1,5 +1,6 @@
 """Sections 3.3 and 4.3: the worst class from epoch to epoch, and averages of the weights."""
 
+import mocks
 import numpy as np
 import pytest
 import xarray as xr
@@ -31,14 +32,11 @@ def evaluated(rates, seed=0, first=0):
     place = np.tile(np.arange(SIZE), CLASSES)
     names = [name for kind in rates for name in fluctuation.checkpoints(kind)]
     right = np.concatenate([np.broadcast_to(some, (12, CLASSES)) for some in rates.values()])[:, truth] * SIZE / 100 > place
-    answer = np.where(right, truth, (truth + 1 + place % 9) % CLASSES).astype("i2")
-    dims = ("defence", "seed", "attack", "checkpoint", "image")
-    shape = (1, 1, 1, *right.shape)
-    data = {"truth": np.broadcast_to(truth, shape), "prediction": answer.reshape(shape), "misclassified": ~right.reshape(shape)}
+    answer = np.where(right, truth, (truth + 1 + place % 9) % CLASSES)
     coords = {"defence": ["pgd-at"], "seed": [seed], "attack": ["pgd-10"], "checkpoint": names}
-    coords |= {"image": first + np.arange(len(truth)), "predicted": list(map(str, CLASS))}
-    attrs = {"dataset": "digits", "scale": "quick"}
-    return xr.Dataset({name: (dims, value) for name, value in data.items()}, coords, attrs)
+    coords["image"] = first + np.arange(len(truth))
+    data, attrs = mocks.answers(coords, truth, answer[None, None, None]), {"dataset": "digits", "scale": "quick"}
+    return xr.Dataset(data, coords | {"predicted": list(map(str, CLASS))}, attrs)
 
 
 def together(*runs):
@@ -112,9 +110,8 @@ def test_changes_of_two_runs_do_not_cancel_each_other():
 
 def test_a_draw_of_one_run_has_the_changes_of_that_run():
     """In a draw that leaves a run out, its accuracy is unknown and does not count."""
-    outcomes = fluctuation.stack_epochs(
-        together(evaluated({"plain": swinging(20, 40, *CLASS)}), evaluated({"plain": FLAT}, 1, first=2000))
-    )
+    both = together(evaluated({"plain": swinging(20, 40, *CLASS)}), evaluated({"plain": FLAT}, 1, first=2000))
+    outcomes = fluctuation.stack_epochs(both)
     assert float(fluctuation.mean_change(bootstrap.sums(outcomes, {}), metrics.overall)) == pytest.approx(10)
     parts = bootstrap.bootstrap_sums(outcomes, {}, 60)
     drawn = np.concatenate([fluctuation.mean_change(part, metrics.overall).values for part in parts])
@@ -145,15 +142,13 @@ def test_each_run_selects_its_epoch_on_validation_images_and_the_last_of_equal_o
     epochs = fluctuation.chosen_epochs(count)
     assert epochs.sel(run="seed 0").to_series().to_dict() == {"average": 3, "worst": 9, "sum": 9}
     assert epochs.sel(run="seed 1").values.tolist() == [5, 5, 5]
-    assert (
-        fluctuation.chosen_epochs(fluctuation.run_counts(fluctuation.stack_epochs(evaluated({"plain": FLAT})))).values.max() == 12
-    )
+    alike = fluctuation.run_counts(fluctuation.stack_epochs(evaluated({"plain": FLAT})))
+    assert fluctuation.chosen_epochs(alike).values.max() == 12
 
 
 def test_the_chosen_epoch_is_evaluated_on_test_images():
-    test = together(
-        evaluated({"plain": FLAT - np.arange(12)[:, None]}), evaluated({"plain": FLAT - np.arange(12)[::-1, None]}, 1, first=2000)
-    )
+    falling = FLAT - np.arange(12)[:, None]
+    test = together(evaluated({"plain": falling}), evaluated({"plain": falling[::-1]}, 1, first=2000))
     valid = together(evaluated({"plain": VALID}), evaluated({"plain": VALID}, 1, first=2000))
     choices = fluctuation.choices(test, valid)
     right = metrics.overall(fluctuation.run_counts(choices))
