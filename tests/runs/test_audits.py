@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import mocks
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from browser import choose, holding, launched, opened
-from PIL import Image
 from playwright.sync_api import expect
 from rich.console import Console
 from torch import nn
@@ -129,9 +129,7 @@ def answered(carried_out, data, asked):
 @pytest.fixture
 def by_radius(answered):
     """The counts of that audit at each radius."""
-    return class_explorer.radius_counts(
-        runs.outcomes([answered], answered.evaluations), runs.outcomes([answered], answered.curve)
-    )
+    return class_explorer.radius_counts(*(runs.outcomes([answered], some) for some in (answered.evaluations, answered.curve)))
 
 
 def changed(path, target, change):
@@ -490,10 +488,7 @@ def look(page, scheme, width):
 
 
 def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, command, monkeypatch):
-    rng = np.random.default_rng(0)
-    for name in "0123456789":
-        (tmp_path / "signs" / name).mkdir(parents=True)
-        Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(tmp_path / "signs" / name / "one.png")
+    mocks.pictures(tmp_path / "signs", range(10))
     (tmp_path / "signs" / "0" / "bad.png").write_bytes(b"no image")
     monkeypatch.chdir(tmp_path)
     given = {"--weights": network, "--model": "small-cnn", "--dataset": "folder:signs", "--eps": "0.1", "--attack": "pgd-10"}
@@ -505,7 +500,7 @@ def test_a_folder_is_audited_from_any_folder(data, network, tmp_path, command, m
     assert "10 images of folder:signs correctly" in text
     assert "whole=1" not in text
     audit = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)
-    (tmp_path / "signs" / "0" / "one.png").write_bytes((tmp_path / "signs" / "1" / "one.png").read_bytes())
+    shutil.copy(tmp_path / "signs" / "1" / "0.png", tmp_path / "signs" / "0" / "0.png")
     with pytest.raises(UserError, match="the images of folder:signs have changed since the audit began; start it again"):
         audit_evaluation.ensure_keys(store.outcomes_of([(audit, [audit.evaluation_of(attack="pgd-20")])]))
     fresh = runs.audit(str(network), dataset="folder:signs", eps="0.1", attack="pgd-10", skip_bad=True)

@@ -23,9 +23,8 @@ from classwise.runs.schedule import flops, plan, pool
 
 @pytest.fixture
 def usual() -> Spec:
-    return Spec(
-        dataset="digits", eps="0.2", defence="standard", model="resnet18", width=2, epochs=2, train_per_class=6, measure=9
-    )
+    spec = Spec(dataset="digits", eps="0.2", defence="standard", model="resnet18", width=2, epochs=2)
+    return replace(spec, train_per_class=6, measure=9)
 
 
 @pytest.fixture

@@ -58,10 +58,8 @@ def test_what_is_stored_is_kept_with_the_evaluations_that_all_runs_have(data):
     part = runs.keep_recorded(request)
     assert part.specs == (first["pgd-at"], first["trades"])
     assert [one.attack for one in part.evaluations] == ["clean", "pgd-20"]
-    assert {name: [one.attack for one in some] for name, some in part.extra_evaluations.items()} == {
-        "pgd-at": ["fgsm"],
-        "trades": [],
-    }
+    extra = {name: [one.attack for one in some] for name, some in part.extra_evaluations.items()}
+    assert extra == {"pgd-at": ["fgsm"], "trades": []}
     assert part.incomplete == {(spec.defence, spec.seed) for spec in request.specs}
     assert not part.absent
     outcomes = runs.outcomes(part)
@@ -247,9 +245,8 @@ def test_verdicts_on_one_claim_stand_together_and_scales_without_results_are_lef
     both = runs.verdicts("short", None, [SECTION])
     names = [claim.name for claim in registry.claims_of(SECTION)]
     # At the first scale all claims are listed; nothing is stored at "paper".
-    assert [(one.claim.name, one.scale) for one in both if one.scale != "quick"] == [
-        (name, scale) for name in names for scale in ("short", "laptop")
-    ]
+    at_scales = [(name, scale) for name in names for scale in ("short", "laptop")]
+    assert [(one.claim.name, one.scale) for one in both if one.scale != "quick"] == at_scales
     # A scale with results has a verdict on the claims of every section, also of those without any.
     further = "tian2021/6-2-background"
     both_sections = runs.verdicts("short", None, [SECTION, further])

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from PIL import Image
 from rich.console import Console
 
 from classwise import runs
@@ -212,7 +211,7 @@ def test_several_runs_become_one_dataset(data, small, ready):
     assert (aggregate.counts(outcomes).sum(["label", "predicted"]) == outcomes.seed.copy(data=images)).all()
 
 
-def test_fields_that_vary_become_dimensions(data, small, ready):
+def test_fields_and_options_that_vary_become_dimensions(data, small, ready):
     ready(small, replace(small, width=6))
     history = runs.history([replace(small, width=width) for width in (4, 6)])
     assert history.width.values.tolist() == [4, 6]
@@ -220,6 +219,10 @@ def test_fields_that_vary_become_dimensions(data, small, ready):
     assert outcomes.eval_eps.values.tolist() == ["0.1", "0.3"]
     overall = metrics.overall(aggregate.counts(outcomes)).squeeze()
     assert float(overall.sel(eval_eps="0.1")) > float(overall.sel(eval_eps="0.3"))
+    grid = runs.outcomes([small], Evaluation(attack="temperature-pgd-20", options={"steps": 2}).grid(inverse=[2.0, 50.0]))
+    assert grid.inverse.values.tolist() == [2.0, 50.0]
+    best = aggregate.strongest(grid, "inverse")
+    assert int(best.misclassified.sum()) == int(grid.misclassified.sum("image").max())
 
 
 @pytest.mark.parametrize(
@@ -375,14 +378,6 @@ def test_a_black_box_that_is_ahead_of_gradients_is_said(data, small, done):
     assert describe.collected_warnings([(rows[1][0], unchecked)]) == {"not checked": ["pgd-at under square"]}
 
 
-def test_a_grid_of_options_is_a_dimension(data, small, done):
-    grid = Evaluation(attack="temperature-pgd-20", options={"steps": 2}).grid(inverse=[2.0, 50.0])
-    found = runs.outcomes([small], grid)
-    assert found.inverse.values.tolist() == [2.0, 50.0]
-    best = aggregate.strongest(found, "inverse")
-    assert int(best.misclassified.sum()) == int(found.misclassified.sum("image").max())
-
-
 def test_images_are_corrupted_before_an_evaluation(data, small, done):
     """Against the network's answers on images that are corrupted here."""
     noisy = Evaluation(transform="gaussian-noise-3", seed=2)
@@ -509,14 +504,13 @@ def test_averages_next_to_a_run_are_those_of_the_defences_alone(data, small, mon
     assert {"weights-ema.safetensors", "weights-fawa-1.safetensors", "weights-best-fawa.safetensors"} <= files
     history = store.Key(both).read()
     assert history.taken.dims == ("epoch", "average")
-    for name, other in (("ema", ema), ("fawa", fawa)):
-        assert history.taken.sel(average=name).values.tolist() == store.Key(other).read().averaged.values.tolist()
     assert not history.averaged.any()
     assert "taken" not in store.Key(plain).read()
     assert history["count"].equals(store.Key(plain).read()["count"])
     evaluations = [replace(PGD, checkpoint=name) for name in ("last", "ema", "fawa")]
     found = runs.outcomes([both], evaluations).squeeze(drop=True)
     for name, other in (("ema", ema), ("fawa", fawa)):
+        assert history.taken.sel(average=name).values.tolist() == store.Key(other).read().averaged.values.tolist()
         alone = runs.outcomes([other], [replace(PGD, checkpoint="average")]).squeeze(drop=True)
         assert np.array_equal(found.logits.sel(checkpoint=name), alone.logits)
     joined = runs.history([plain, both])
@@ -576,11 +570,7 @@ def test_a_warm_start_begins_with_the_weights_of_another_run(data, small, done):
 
 def test_a_run_trains_on_pseudo_labelled_images_too(data, small, tmp_path, monkeypatch):
     monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path / "images"))
-    for label in range(10):
-        (tmp_path / "images" / "found" / str(label)).mkdir(parents=True)
-        for number in range(2):
-            pixels = np.full((8, 8), 20 * label + number, np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / "found" / str(label) / f"{number}.png")
+    mocks.pictures(tmp_path / "images" / "found", range(10), 2)
     spec = replace(small, defence="rst", extra="found", epochs=1)
     train.train(spec)
     count = store.Key(spec).read()["count"].sel(split="train", attack="clean")
@@ -662,11 +652,7 @@ def test_a_background_is_painted_before_the_attack():
 def folder(tmp_path, monkeypatch):
     """A run of a folder of images of one's own."""
     monkeypatch.setenv("CLASSWISE_IMAGES", str(tmp_path))
-    rng = np.random.default_rng(0)
-    for name in "ab":
-        (tmp_path / "signs" / name).mkdir(parents=True)
-        for number in range(5):
-            Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(tmp_path / "signs" / name / f"{number}.png")
+    mocks.pictures(tmp_path / "signs", "ab", 5)
     return Spec(dataset="folder:signs", eps="0.1", width=2, epochs=2, batch=4, defence="standard", probe="fgsm")
 
 
@@ -682,10 +668,9 @@ def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder
     shutil.copytree(tmp_path / "again", tmp_path / "signs", copy_function=shutil.copyfile)
     runs.outcomes([folder], [Evaluation()])  # copied files are the same
     shutil.copy(tmp_path / "signs" / "a" / "0.png", tmp_path / "signs" / "a" / "6.png")
+    says = f"images in folder:signs have changed .*delete {store.run_folder(folder)} to compute"
     for ask in (lambda: runs.history([folder]), lambda: runs.outcomes([folder], [Evaluation()]), lambda: train.train(folder)):
-        with pytest.raises(
-            UserError, match=f"images in folder:signs have changed .*delete {store.run_folder(folder)} to compute"
-        ):
+        with pytest.raises(UserError, match=says):
             ask()
     with pytest.raises(pool.Failed, match="the images in folder:signs have changed"):
         runs.outcomes([folder], [Evaluation(attack="fgsm")])

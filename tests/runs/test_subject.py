@@ -79,10 +79,9 @@ def test_images_of_a_third_kind_of_subject_are_attacked_live(data):
 
 
 def test_a_transfer_attack_needs_a_subject_that_was_trained_here(data):
+    subject = Published(checkpoint="a", dataset="digits", eps="0.1")
     with pytest.raises(UserError, match="was not trained here"):
-        runs.outcomes(
-            [Published(checkpoint="a", dataset="digits", eps="0.1")], [Evaluation(attack="pgd-10", substitute="standard")]
-        )
+        runs.outcomes([subject], [Evaluation(attack="pgd-10", substitute="standard")])
 
 
 def test_a_subject_without_images_or_a_folder_is_named():

@@ -68,9 +68,8 @@ def test_white_box_attacks_in_the_stable_form_are_traced():
     request = registry.request("tian2021/5-temperature-pgd")
     for spec, evaluations in request.pairs:
         found = plan.traced_evaluations(evaluations)
-        assert [inverse_name(one.options.get("inverse")) for one in found] == ["1", "2", "5", "10", "50"] * (
-            1 + (spec.defence == "pgd-he")
-        )
+        grid = ["1", "2", "5", "10", "50"] * (1 + (spec.defence == "pgd-he"))
+        assert [inverse_name(one.options.get("inverse")) for one in found] == grid
     rows = registry.request("tian2021/4-3-attacks-and-defences").pairs[-1][1]
     assert [one.attack for one in plan.traced_evaluations(rows)] == ["pgd-20"]
 

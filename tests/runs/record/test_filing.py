@@ -93,13 +93,11 @@ def test_weights_of_each_evaluated_checkpoint_come_along(data, small, ready, tmp
     pool.ensure_runs([(spec, [average])], workers=1)
     record([item(spec, average, weights=True)])
     assert {path.name for path in store.recorded_folder(spec).glob("*.safetensors")} == {store.WEIGHTS}
-    path = archive.pack([(spec, [average.resolve_for(spec)])], tmp_path / "packed", weights="full")
+    archived = archive.pack([(spec, [average.resolve_for(spec)])], tmp_path / "packed", weights="full")
     shutil.rmtree(data / "runs")
-    archive.unpack(path)
-    assert {path.name for path in store.recorded_folder(spec).glob("*.safetensors")} == {
-        store.WEIGHTS,
-        "weights-average.safetensors",
-    }
+    archive.unpack(archived)
+    names = {path.name for path in store.recorded_folder(spec).glob("*.safetensors")}
+    assert names == {store.WEIGHTS, "weights-average.safetensors"}
     assert record([item(spec, average, replace(PGD, checkpoint="average"))])[0].startswith("evaluated")
 
 
@@ -436,9 +434,8 @@ def test_packing_only_computes_nothing_and_takes_what_is_there(data, small, done
     assert lines[-1].startswith("2 of 2 runs are left")
     assert files(data) == before
     assert checkpoint.read_bytes() == b"of another commit"
-    assert archive.contents(tmp_path / "out", full_weights=True) == [
-        (small.relative_path, frozenset({CLEAN.resolve_for(small).name}))
-    ]
+    packed = (small.relative_path, frozenset({CLEAN.resolve_for(small).name}))
+    assert archive.contents(tmp_path / "out", full_weights=True) == [packed]
     assert len(record(items, tmp_path / "out", pack_only=True, weights="full")) == 1
     weights = safetensors.torch.load_file(store.weights(small))
     shutil.rmtree(data / "runs")
