@@ -112,9 +112,8 @@ def test_by_category_opens_on_the_least_accurate_class_of_the_setting_at_first(s
 
 
 def test_by_category_has_a_choice_of_images_where_the_counts_are_of_both(settings):
-    both = xr.concat(
-        [settings, settings[::-1].assign_coords(transform=settings.transform)], pd.Index(["clean", "attacked"], name="images_are")
-    )
+    attacked = settings[::-1].assign_coords(transform=settings.transform)
+    both = xr.concat([settings, attacked], pd.Index(["clean", "attacked"], name="images_are"))
     chart = class_explorer.category_explorer(both, Category.from_array(settings, "transform"), live=False)
     assert values(chart) == {"chosen_class": "1", "chosen_images": "attacked", "chosen_transform": "fog"}
     live = class_explorer.category_explorer(both, Category.from_array(settings, "transform", "corruption"), live=True)

@@ -54,14 +54,11 @@ def counts(**dims):
 
 EPOCHS = {"epoch": [1, 2, 3]}
 RADIUS = counts(radius=[0.0, 0.1]).assign_coords(eps=("radius", ["0", "0.1"]))
-BENCH = pd.DataFrame(
-    {"name": ["a", "b"], "title": ["a", "b"], "peer": "x", "machine": ["m", "n"], "ratio": [0.5, 3.25], "ours_s": 1.0}
-)
-BENCH = BENCH.assign(peer_s=1.0, created="2026-01-01")
+BENCH = pd.DataFrame({"name": ["a", "b"], "title": ["a", "b"], "machine": ["m", "n"], "ratio": [0.5, 3.25]})
+BENCH = BENCH.assign(peer="x", ours_s=1.0, peer_s=1.0, created="2026-01-01")
 CURVE = rates(defence=NETWORKS[:2], images_are=["clean", "attacked"], **EPOCHS)
-SIMILAR = xr.DataArray(np.linspace(-0.25, 0.75, 100).reshape(10, 10), dims=("label", "other")).assign_coords(
-    label=LABELS, other=LABELS
-)
+LAST = CURVE.isel(epoch=-1, label=-1)
+SIMILAR = xr.DataArray(np.linspace(-0.25, 0.75, 100).reshape(10, 10), {"label": LABELS, "other": LABELS}, ("label", "other"))
 TRACES = xr.Dataset(
     {
         "truth": ("image", np.array([0], dtype="i2")),
@@ -94,6 +91,14 @@ def measured(count):
     return metrics.accuracy(count), intervals.wilson(count)
 
 
+SCATTERED = by_defence(10.0, 61.0, 55.0), by_defence(1.0, 12.0, 21.0)
+TABLE = counts(attack=["a", "b"], defence=NETWORKS)
+SET = counts(images_are=["clean", "attacked"], setting=["VGG16", "Adam"])
+SETTINGS = style.Category("setting", ["VGG16", "Adam"], "setting")
+METHODS = pd.DataFrame({"label": ["a", "a", "b"], "number": [1, 2, 3], "AT": [1, 1, 0], "FAT": [0, 0, 1], "url": ""})
+RULED = rates(network=["at-ccm"], **EPOCHS) / 100
+IMAGES = xr.DataArray(np.zeros((2, 1, 4, 4)), {"image": [4, 7]}, ("image", "c", "row", "column"))
+OF_ONE = SIMILAR.expand_dims(defence=["pgd-at"]), metrics.confusion(counts(attack=["clean"], defence=["pgd-at"]))
 # Each chart; what their text alternatives say is golden.
 CHARTS = {
     "curves.class_accuracy": lambda: curves.class_accuracy(CURVE, row="images_are"),
@@ -102,49 +107,29 @@ CHARTS = {
     "dots.class_accuracy": lambda: dots.class_accuracy(*measured(BOTH)),
     "explorers.class_ranking": lambda: explorers.class_ranking(*measured(OF_DEFENCES), [NETWORKS[-1]]),
     "dots.class_rows": lambda: dots.class_rows(*measured(ATTACKED)),
-    "dots.metric_dots": lambda: dots.metric_dots(
-        {"mcd": bounded(CURVE.isel(epoch=-1, label=-1).rename(images_are="attack"))}, columns=3
-    ),
+    "dots.metric_dots": lambda: dots.metric_dots({"mcd": bounded(LAST.rename(images_are="attack"))}, columns=3),
     "dots.seed_dots": lambda: dots.seed_dots(rates(seed=[0, 1], defence=NETWORKS)),
     "dots.confusion_symmetry": lambda: dots.confusion_symmetry(metrics.confusion(OF_DEFENCES)),
     "dots.confused_pairs": lambda: dots.confused_pairs(metrics.off_diagonal_confusion(OF_DEFENCES)),
     "dots.benchmark_ratios": lambda: dots.benchmark_ratios(BENCH),
-    "dots.metric_scatter": lambda: dots.metric_scatter(
-        by_defence(10.0, 61.0, 55.0), by_defence(1.0, 12.0, 21.0), by_defence(1.0, 2, 3).isel(bound=0)
-    ),
+    "dots.metric_scatter": lambda: dots.metric_scatter(*SCATTERED, by_defence(1.0, 2, 3).isel(bound=0)),
     "heatmaps.confusion": lambda: heatmaps.confusion(metrics.confusion(OF_DEFENCES)),
-    "heatmaps.accuracy_heatmap": lambda: heatmaps.accuracy_heatmap(
-        counts(attack=["a", "b"], defence=NETWORKS), intervals.relative_robustness(counts(attack=["a", "b"], defence=NETWORKS))
-    ),
+    "heatmaps.accuracy_heatmap": lambda: heatmaps.accuracy_heatmap(TABLE, intervals.relative_robustness(TABLE)),
     "heatmaps.change_heatmap": lambda: heatmaps.change_heatmap(rates(step=["a", "b"]), "step"),
     "class_explorer.epoch_explorer": lambda: class_explorer.epoch_explorer(history(), live=False),
     "class_explorer.radius_explorer": lambda: class_explorer.radius_explorer(RADIUS, ["8", "0"], "0.1", live=False),
     "class_explorer.radius_curves": lambda: class_explorer.radius_curves(RADIUS, LABELS),
     "charts.setting_explorer": lambda: charts.setting_explorer(SWEPT, SWEPT, BETA, "6", live=False),
-    "class_explorer.category_explorer": lambda: class_explorer.category_explorer(
-        counts(images_are=["clean", "attacked"], setting=["VGG16", "Adam"]),
-        style.Category("setting", ["VGG16", "Adam"], "setting"),
-        "Adam",
-        live=False,
-    ),
-    "explorers.two_methods": lambda: explorers.two_methods(
-        pd.DataFrame({"label": ["a", "a", "b"], "number": [1, 2, 3], "AT": [1, 1, 0], "FAT": [0, 0, 1], "url": ""}), "AT", "FAT"
-    ),
+    "class_explorer.category_explorer": lambda: class_explorer.category_explorer(SET, SETTINGS, "Adam", live=False),
+    "explorers.two_methods": lambda: explorers.two_methods(METHODS, "AT", "FAT"),
     "charts.class_sweep": lambda: charts.class_sweep(SWEPT, GROUPS, BETA, "Robust accuracy", "robust accuracy, %"),
     "charts.metric_sweep": lambda: charts.metric_sweep({"worst class, %": bounded(RATED.isel(label=-1))}, BETA, "attack", "x"),
     "charts.exchange": lambda: charts.exchange(RATED, GROUPS, BETA, ("clean", "pgd-20")),
-    "charts.rule_explorer": lambda: charts.rule_explorer(
-        (rates(network=["at-ccm"], **EPOCHS) / 100).assign_coords(MARKS), {"at-ccm": 0.5}, live=False
-    ),
+    "charts.rule_explorer": lambda: charts.rule_explorer(RULED.assign_coords(MARKS), {"at-ccm": 0.5}, live=False),
     "gallery.gallery": lambda: gallery.gallery({"trades": mocks.dataset("examples 1", per_class=2)}, live=False),
-    "gallery.image_rows": lambda: gallery.image_rows(
-        {"most": xr.DataArray(np.zeros((2, 1, 4, 4)), dims=("image", "c", "row", "column"), coords={"image": [4, 7]})},
-        {"most": ["a", "b"]},
-    ),
+    "gallery.image_rows": lambda: gallery.image_rows({"most": IMAGES}, {"most": ["a", "b"]}),
     "audit_report.similarity_heatmap": lambda: audit_report.similarity_heatmap(SIMILAR, LABELS),
-    "explorers.similar_classes": lambda: explorers.similar_classes(
-        SIMILAR.expand_dims(defence=["pgd-at"]), metrics.confusion(counts(attack=["clean"], defence=["pgd-at"])), "8", "pgd-at"
-    ),
+    "explorers.similar_classes": lambda: explorers.similar_classes(*OF_ONE, "8", "pgd-at"),
     "theory_explorer.model_explorer": lambda: theory_explorer.model_explorer(MODEL, 50, live=False),
     "trace_explorer.explore": lambda: trace_explorer.explore(TRACES, {}, live=False),
 }
@@ -208,10 +193,8 @@ def test_every_public_function_that_returns_a_chart_is_drawn_here():
     returned = set()
     for path in modules:
         for node in ast.parse(path.read_text()).body:
-            drawing = (
-                isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and ast.unparse(node.returns or node) == "Any"
-            )
-            if drawing and path.stem not in parts:
+            public = isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and path.stem not in parts
+            if public and ast.unparse(node.returns or node) == "Any":
                 returned.add(f"{path.stem}.{node.name}")
     # Drawn by others of the list.
     assert returned - {
@@ -224,8 +207,7 @@ def test_every_public_function_that_returns_a_chart_is_drawn_here():
 
 def test_an_extent_names_both_ends_by_what_differs():
     table = pd.DataFrame({"label": ["a", "b"], "defence": "trades", "value": [27.4, 90.0]})
-    assert (
-        extent(table, ["label", "defence"], "robust accuracy") == "Robust accuracy, 2 classes: 27 % (class a) to 90 % (class b)."
-    )
+    both = "Robust accuracy, 2 classes: 27 % (class a) to 90 % (class b)."
+    assert extent(table, ["label", "defence"], "robust accuracy") == both
     assert largest(table, ["label"], "accuracy") == "Accuracy: 90 % (class b)."
     assert extent(table.assign(value=np.nan), ["label"], "accuracy") == "accuracy: no values."

@@ -14,10 +14,8 @@ from classwise.stats import aggregate, intervals, metrics
 
 
 def test_class_rows_keep_the_order_of_the_classes_and_each_interval_contains_its_dot():
-    count = aggregate.counts(mocks.dataset("outcomes 1", classes=("stop", "yield", "speed"))).expand_dims(
-        attack=["clean", "pgd-20"]
-    )
-    count = count.sel(label=["yield", "stop"])
+    count = aggregate.counts(mocks.dataset("outcomes 1", classes=("stop", "yield", "speed"))).sel(label=["yield", "stop"])
+    count = count.expand_dims(attack=["clean", "pgd-20"])
     rates, bounds = metrics.accuracy(count), intervals.wilson(count)
     table = dots.class_rows(rates, bounds).data
     assert len(table) == 4

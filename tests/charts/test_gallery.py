@@ -54,9 +54,8 @@ def attacking(evaluation, images=10):
 
     def attacker(spec, evaluation):
         asked.append((spec.defence, evaluation))
-        return lambda label, count, eps: (
-            called.append((label, count, eps)) or mocks.dataset("examples 1", per_class=1).isel(image=slice(min(count, images)))
-        )
+        shown = mocks.dataset("examples 1", per_class=1)
+        return lambda label, count, eps: called.append((label, count, eps)) or shown.isel(image=slice(min(count, images)))
 
     return gallery.attack_live(attacker, SPECS, evaluation), asked, called
 

@@ -14,6 +14,8 @@ BOUNDS = xr.concat([VALUES - 5, VALUES, VALUES + 5], pd.Index(["low", "value", "
 ONE = BOUNDS.isel(attack=1, drop=True)
 EPOCHS = BOUNDS.isel(label=[0, 1]).rename(label="epoch").assign_coords(epoch=[1, 2])
 RADII = EPOCHS.isel(attack=0, drop=True).rename(epoch="eval_eps").assign_coords(eval_eps=["0", "0.1"])
+DIGITS = {"text": "value", "digits": ".0f"}
+SHARES = RADII.sel(bound="value").rename("accuracy")
 
 CHARTS = {
     "dots": lambda: plots.dots(BOUNDS, "label", "gap, points", "Gaps", colour="attack", panel="defence"),
@@ -22,13 +24,9 @@ CHARTS = {
     "free": lambda: plots.lines(EPOCHS, "epoch", "gap, points", "Gaps", panel="defence", choose="attack", free=True),
     "chosen": lambda: plots.dots(BOUNDS, "attack", "gap, points", "Gaps", panel="defence", choose="label", first="2"),
     "lines": lambda: plots.lines(EPOCHS, "epoch", "gap, points", "Gaps", colour="attack", panel="defence"),
-    "over": lambda: plots.lines(
-        RADII, RADII.sel(bound="value").rename("accuracy"), "share, %", "Shares", colour="defence", label="eval_eps"
-    ),
+    "over": lambda: plots.lines(RADII, SHARES, "share, %", "Shares", colour="defence", label="eval_eps"),
     "points": lambda: plots.points(ONE, VALUES.isel(attack=0), ("x", "gap, points"), "Gaps", colour="defence", label="label"),
-    "cells": lambda: plots.cells(
-        VALUES, "label", "defence", "gap, points", "Gaps", {"text": "value", "digits": ".0f"}, panel="attack"
-    ),
+    "cells": lambda: plots.cells(VALUES, "label", "defence", "gap, points", "Gaps", DIGITS, panel="attack"),
     "in_a_row": lambda: plots.arrange_in_row(
         *(plots.dots(ONE, "label", "gap, points", "Gaps", colour="defence", width=200) for _ in range(2)), title="Twice"
     ),
