@@ -19,9 +19,8 @@ def parts(values):
 def margins(values):
     """Return how far each class (label x cell) lies above each other one in each cell, grouped by class."""
     rates = values.reshape(len(values), LABELS, CELLS)
-    return np.concatenate([rates[:, one] - rates[:, other] for one, other in BEYOND], 1), np.repeat(
-        [one for one, _ in BEYOND], CELLS
-    )
+    above = np.concatenate([rates[:, one] - rates[:, other] for one, other in BEYOND], 1)
+    return above, np.repeat([one for one, _ in BEYOND], CELLS)
 
 
 def decided(true, of, sign, spread, seed):

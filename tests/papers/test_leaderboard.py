@@ -79,16 +79,14 @@ def test_published_rows_stand_next_to_ours_with_the_rho_that_lee_et_al_print(tab
 
 
 def test_one_defence_alone_has_no_gain(outcomes):
-    alone = leaderboard.rows(
-        outcomes.sel(defence=["trades"]), "strong", {"trades": "trades"}, xr.DataArray([1.0], {"defence": ["trades"]})
-    )
+    one = {"defence": ["trades"]}
+    alone = leaderboard.rows(outcomes.sel(one), "strong", {"trades": "trades"}, xr.DataArray([1.0], one))
     assert '<td data-value="">–</td>' in leaderboard.leaderboard(alone, "x")
 
 
 def test_the_link_holds_the_rows_as_csv(table):
-    name, text = re.search(
-        r'href="data:text/csv;charset=utf-8,([^"]+)" download="([^"]+)"', leaderboard.leaderboard(table, "a")
-    ).groups()[::-1]
+    link = re.compile(r'href="data:text/csv;charset=utf-8,([^"]+)" download="([^"]+)"')
+    text, name = link.search(leaderboard.leaderboard(table, "a")).groups()
     read = pd.read_csv(io.StringIO(unquote(text))).fillna({"base": "", "paper": ""})
     assert name == "a.csv"
     pd.testing.assert_frame_equal(read, table, check_dtype=False, rtol=1e-3)

@@ -183,9 +183,8 @@ def test_our_results_stand_next_to_those_of_the_tables_setting_by_setting():
     assert (table.xs("mart", level="defence")["all, ours"] == "").all()
     digits = {"defence": ["a"], "inverse": ["2"], "label": ["0", "1"]}
     count = published.counts(xr.DataArray([[[60.0, 70]]], digits, tuple(digits)))
-    other = published.comparison_table(
-        count, heated.assign_coords(inverse=heated.inverse.astype(str)), over=("defence", "inverse")
-    )
+    named = heated.assign_coords(inverse=heated.inverse.astype(str))
+    other = published.comparison_table(count, named, over=("defence", "inverse"))
     assert len(other) == 5
     assert "cat, ours" not in other
 

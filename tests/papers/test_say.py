@@ -20,11 +20,10 @@ def bounds(low, value, high):
 def test_templates_and_intervals_write_numbers_one_way():
     wide, clear = bounds(-0.04, 3.25, 12), bounds(0.96, 4.25, 13)
     gaps = {"gap": bounds(1, 2.4, 3), "r": bounds(0, 0.5, np.nan), "one": bounds(0, 1, 2)}
+    others = {"name": "a*b", "p": 7.6, "start": "**x**"}
     texts.check(
         "say-numbers",
-        say.text(
-            "{gap:points}, {r:,2}, {one:points,1} of {name}, {p:.0f} %, {start:s}", **gaps, name="a*b", p=7.6, start="**x**"
-        ),
+        say.text("{gap:points}, {r:,2}, {one:points,1} of {name}, {p:.0f} %, {start:s}", **gaps, **others),
         *(say.interval(wide, "points"), say.interval(wide, digits=1)),
         *(say.effect(some, "It differs") for some in (wide, clear)),
         *(say.choose_by_sign(bounds(low, 0, low + 2), "above", "below") for low in (1, -1, -3)),

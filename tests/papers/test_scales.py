@@ -43,9 +43,8 @@ def test_defences_at_the_level_of_the_papers_see_as_many_images(defence):
 
 def test_every_training_at_the_level_of_the_papers_is_on_cifar10_at_half_their_radius():
     pairs = [pair for name in registry.SECTIONS for pair in registry.request(name, "matched").pairs]
-    assert {(spec.dataset, spec.model, spec.half, spec.precision) for spec, _ in pairs} == {
-        ("cifar10", "resnet10-s2", True, "float32")
-    }
+    forms = {(spec.dataset, spec.model, spec.half, spec.precision) for spec, _ in pairs}
+    assert forms == {("cifar10", "resnet10-s2", True, "float32")}
     assert {spec.eps for spec, _ in pairs if spec.probe_eps is None} == {"4/255"}
     strong = {(one.per_class, one.classes) for _, some in pairs for one in some if one.attack == "strong"}
     assert strong == {(100, ()), (None, ("bird", "cat", "deer"))}
@@ -81,9 +80,8 @@ def _made(monkeypatch, eps):
 
 def test_attacks_are_evaluated_at_multiples_of_the_radius_of_the_scale_and_clean_images_once(monkeypatch):
     _made(monkeypatch, "8/255")
-    section = Section(
-        title="", defences=("pgd-at",), evaluations=CLEAN_AND_PGD, at=("1", "3/2"), variants=lambda scale, plain: [{"eps": "0.1"}]
-    )
+    variant = {"variants": lambda scale, plain: [{"eps": "0.1"}]}
+    section = Section(title="", defences=("pgd-at",), evaluations=CLEAN_AND_PGD, at=("1", "3/2"), **variant)
 
     def radii(**chosen):
         given = resolve_request(section, "made/1", "made", Recipe(), **chosen)
@@ -97,11 +95,8 @@ def test_attacks_are_evaluated_at_multiples_of_the_radius_of_the_scale_and_clean
 
 def test_margins_are_multiples_of_the_radius_of_the_recipe_measured_at_that_radius(monkeypatch):
     _made(monkeypatch, "0.5")
-    section = Section(
-        title="",
-        defences=("pgd-at",),
-        variants=variants.choose_by_scale(variants.margins("1/2", "1", "3/2"), other=variants.usual),
-    )
+    margins = variants.choose_by_scale(variants.margins("1/2", "1", "3/2"), other=variants.usual)
+    section = Section(title="", defences=("pgd-at",), variants=margins)
     specs = resolve_request(section, "made/1", "made", Recipe({"eps": "8/255"})).specs
     assert [(spec.eps, spec.probe_eps) for spec in specs] == [("4/255", "8/255"), ("8/255", None), ("12/255", "8/255")]
     assert specs[1] == replace(specs[0], eps="8/255")

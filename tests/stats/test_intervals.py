@@ -119,9 +119,8 @@ def test_the_symmetry_of_few_mistakes_is_corrected_for_their_number():
     rates = confusions(10, 0.0, 0)
     rng = np.random.default_rng(4)
     counts = [table(rng.multinomial(180, rates)) for _ in range(40)]
-    observed, corrected = (
-        np.median([float(measure(count)) for count in counts]) for measure in (metrics.symmetry, symmetry_unbiased)
-    )
+    both = (metrics.symmetry, symmetry_unbiased)
+    observed, corrected = (np.median([float(measure(count)) for count in counts]) for measure in both)
     truth = float(metrics.symmetry(table(rates)))
     assert observed < truth - 0.02
     assert corrected == pytest.approx(truth, abs=0.015)
@@ -149,11 +148,8 @@ def test_seeds_are_clusters():
     for seed in (0, 1):
         apart[seed] = 0
         apart[seed].values[np.diag_indices(10)] = 90
-    width = {
-        name: np.ptp(bootstrap.bootstrap(one, metrics.overall, over=["seed"]).values[[0, 2]])
-        for name, one in (("s", same), ("a", apart))
-    }
-    assert width["a"] > 3 * width["s"]
+    narrow, wide = (np.ptp(bootstrap.bootstrap(one, metrics.overall, over=["seed"]).values[[0, 2]]) for one in (same, apart))
+    assert wide > 3 * narrow
     pooled = bootstrap.bootstrap(same, metrics.overall, over=["seed"]).sel(bound="value")
     assert float(pooled) == pytest.approx(float(metrics.overall(same.sum("seed"))))
 
@@ -214,10 +210,8 @@ def test_symmetry_test_tells_structure_from_chance():
     half = np.triu(rng.pareto(1.0, (10, 10)) * 4, 1)
     symmetrical = table(half + half.T + 50 * np.eye(10))
     assert significance.symmetry_test(symmetrical, draws=500) < 0.01
-    chance = [
-        significance.symmetry_test(symmetrical.copy(data=rng.pareto(1.0, (10, 10)) * 4 + 50 * np.eye(10)), draws=200)
-        for _ in range(40)
-    ]
+    noise = (symmetrical.copy(data=rng.pareto(1.0, (10, 10)) * 4 + 50 * np.eye(10)) for _ in range(40))
+    chance = [significance.symmetry_test(one, draws=200) for one in noise]
     assert np.mean(np.array(chance) < 0.05) <= 0.2
     assert 0.3 < np.mean(chance) < 0.7
 
@@ -254,9 +248,8 @@ def test_groups_test_tells_structure_from_chance():
     assert share > chance + 20
     assert p < 0.02
     # Nothing but chance: the found groups hold more than half of the mistakes all the same, and the test is not deceived.
-    found = [
-        significance.groups_test(count.copy(data=rng.pareto(2, (10, 10)) * 5 + 100 * np.eye(10)), draws=40) for _ in range(25)
-    ]
+    chances = (count.copy(data=rng.pareto(2, (10, 10)) * 5 + 100 * np.eye(10)) for _ in range(25))
+    found = [significance.groups_test(one, draws=40) for one in chances]
     assert np.mean([share for share, _, _ in found]) > 40
     assert np.mean([p < 0.05 for _, _, p in found]) <= 0.16
 
@@ -283,9 +276,8 @@ def test_a_share_of_images_has_one_interval_whoever_asks():
     count = counted([3, 8, 9], 10)
     expected = [100 * end for end in proportion_confint(20, 30, method="wilson")]
     assert bootstrap.bootstrap(count, metrics.overall).values[[0, 2]] == pytest.approx(expected)
-    assert intervals.shares({"all": count.expand_dims(of=["one"])}, "of").loc["one", ["low", "high"]].tolist() == pytest.approx(
-        expected
-    )
+    shares = intervals.shares({"all": count.expand_dims(of=["one"])}, "of")
+    assert shares.loc["one", ["low", "high"]].tolist() == pytest.approx(expected)
     one = bootstrap.bootstrap(count.expand_dims(seed=[0]), metrics.overall, over=["seed"])
     assert one.values[[0, 2]] == pytest.approx(expected)
     assert [float(end) for end in intervals.proportion(20, 30)] == pytest.approx(expected)
@@ -335,10 +327,8 @@ def test_paired_compares_with_the_first_on_the_same_images():
     misclassified[1, :10] = True
     truth = np.zeros((3, 41), np.int16)
     truth[:, 40] = -1
-    dims = ("defence", "image")
-    data = xr.Dataset(
-        {"misclassified": (dims, misclassified), "truth": (dims, truth)}, {"defence": list("abc"), "image": np.arange(41)}
-    )
+    coords = {"defence": list("abc"), "image": np.arange(41)}
+    data = xr.Dataset({"misclassified": (tuple(coords), misclassified), "truth": (tuple(coords), truth)}, coords)
     found = significance.paired_tests(data, "a")
     assert found["points"].to_dict() == {"b": -25.0, "c": 0.0}
     assert found["p"]["b"] == pytest.approx(2 * 2 * 0.5**10)

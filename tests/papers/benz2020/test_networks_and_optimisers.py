@@ -55,9 +55,8 @@ def test_each_network_has_a_name_of_its_own_among_the_trainings_that_are_compare
     asked = [spec for spec, _ in registry.request(networks_and_optimisers.NAME, "short").pairs if spec.seed == 0]
     names = {name for name, spec in named.items() if spec in asked}
     models_of = {spec.model for spec in asked}
-    assert {name for name in names for model in models_of if f"model={model}" in name} == {
-        name for name in names if "model=" in name
-    }
+    with_model = {name for name in names if "model=" in name}
+    assert {name for name in names for model in models_of if f"model={model}" in name} == with_model
     assert len(named) == len({spec.id for spec in named.values()})
     assert any("optimiser=adam" in name for name in names)
     assert any("weight_decay=0.005" in name for name in names)

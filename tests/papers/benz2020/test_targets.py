@@ -68,9 +68,8 @@ def others_attacked(others, safest):
 
 
 # Below chance after both nothing is left to compare.
-REFUSED = [
-    ("target-gains-by-others", others_attacked(*both), "less often than by chance after both") for both in ((0, 9), (9, 8))
-]
+RARE = "less often than by chance after both"
+REFUSED = [("target-gains-by-others", others_attacked(*both), RARE) for both in ((0, 9), (9, 8))]
 
 
 @pytest.mark.parametrize("both", [(10, 0), (0, 30)])

@@ -153,9 +153,8 @@ def test_networks_are_shown_over_their_accuracy_by_epochs():
     values = robust_fairness.accuracy_and_similarity(data)
     shown = robust_fairness.stack_epochs(values)
     assert shown.sel(quantity="accuracy", defence="standard", epochs=["60", "2"]).values == pytest.approx([90, 80])
-    assert float(shown.sel(quantity="similarity", defence="pgd-at", epochs="pgd-at")) == float(
-        values.sel(quantity="similarity", network="pgd-at")
-    )
+    similar = values.sel(quantity="similarity", network="pgd-at")
+    assert float(shown.sel(quantity="similarity", defence="pgd-at", epochs="pgd-at")) == float(similar)
     # The nearest in accuracy is that of two epochs, whose classes are less similar.
     gains = robust_fairness.gains_at_equal_accuracy(data)
     near = values.sel(quantity="similarity", network="standard, 2 epochs")

@@ -33,11 +33,13 @@ def test_failed_attacks_are_in_the_order_of_what_a_temperature_breaks():
     assert list(trace_explorer.select_images(whole, most=1).image.values) == [13]
 
 
+def side_by_side(*networks):
+    return xr.concat(networks, "network", data_vars=["logits"], coords="minimal", compat="override")
+
+
 def test_an_image_is_selected_where_one_network_withstands_pgd():
     other = course([0, 0, 0, 0], [[[0, 3, 0]] * 4, [[3, 0, 0]] * 4], ["1", "5"]).assign_coords(network=["b"])
-    both = xr.concat(
-        [other, course([0, 0, 0, 0], ENDS, ["1", "5"])], "network", data_vars=["logits"], coords="minimal", compat="override"
-    )
+    both = side_by_side(other, course([0, 0, 0, 0], ENDS, ["1", "5"]))
     assert list(trace_explorer.select_images(both).image.values) == [13, 12, 10]
     params = {one["name"]: one for one in trace_explorer.explore(both, {}, live=False).to_dict()["params"] if "bind" in one}
     assert (params["followed_network"]["value"], params["followed_inverse"]["value"]) == ("a", "5")
@@ -46,9 +48,7 @@ def test_an_image_is_selected_where_one_network_withstands_pgd():
 def test_confidences_are_shares_and_missing_networks_have_none():
     whole = course([0, 0, 0, 0], ENDS, ["1", "5"])
     gap = whole.assign(logits=whole.logits * np.nan).assign_coords(network=["b"])
-    table = trace_explorer.confidences(
-        xr.concat([whole, gap], "network", data_vars=["logits"], compat="override", coords="minimal")
-    )
+    table = trace_explorer.confidences(side_by_side(whole, gap))
     assert set(table["network"]) == {"a"}
     assert np.allclose(table[["x", "y", "z"]].sum(axis=1), 100, atol=0.2)
     last = table.query("image == 'x, no. 10' and step == 1 and inverse == '1'")

@@ -16,6 +16,7 @@ from classwise.papers.wei2023 import margins, sweeps
 HARD = np.isin(CLASS, (2, 3, 4, 5))
 MARGINS = ("1/2", "1", "3/2")
 OTHER = {"clean": "pgd-20", "pgd-20": "clean"}
+HIGH = (95, 95)
 
 
 def marked(data):
@@ -62,9 +63,7 @@ EXTREMES = {
     "hard-classes-drop": both_ways(groups((20, 90), (70, 40), (40, 80)), groups((90, 20), (40, 80), (70, 40))),
     # Both groups fall in one case, and both rise in the other.
     "hard-less-than-easy": both_ways(groups((20, 90), (80, 80), (40, 70)), groups((90, 20), (40, 40), (80, 50))),
-    "strong-attacks-harm-hard": both_ways(
-        groups((95, 95), (20, 95), (60, 90)), groups((95, 95), (95, 20), (90, 60)), attack="clean"
-    ),
+    "strong-attacks-harm-hard": both_ways(groups(HIGH, (20, 95), (60, 90)), groups(HIGH, (95, 20), (90, 60)), attack="clean"),
     "every-class-rises-last": ([long((90, 40), (40, 70))], [long((40, 90), (60, ONE_FALLS)), long((40, 90), (70, 40))]),
 }
 
