@@ -58,9 +58,8 @@ def requested() -> dict[str, list[list[str]]]:
 
 def recipes() -> dict[str, dict[str, str]]:
     """Return by paper and defence the id of the training at scale paper."""
-    return {
-        paper: {name: registry.training("paper", name, 0, paper).id for name in defences.DEFENCES} for paper in registry.PAPERS
-    }
+    names = defences.DEFENCES
+    return {paper: {name: registry.training("paper", name, 0, paper).id for name in names} for paper in registry.PAPERS}
 
 
 def changed_ids(ids: dict[str, Any]) -> list[str]:
@@ -81,9 +80,8 @@ def regenerated(ids: dict[str, Any]) -> dict[str, Any]:
     if changed:
         sys.exit("\n".join(["ids.json is not written: stored results would be lost", *changed]))
     specs, evaluations = dict(ids["specs"]), dict(ids["evaluations"])
-    for spec, given in (
-        pair for scale in scales.SCALES for name in registry.SECTIONS for pair in registry.request(name, scale).pairs
-    ):
+    requests = [registry.request(name, scale) for scale in scales.SCALES for name in registry.SECTIONS]
+    for spec, given in (pair for request in requests for pair in request.pairs):
         specs.setdefault(spec.id, spec.canonical())
         for evaluation in (one for each in given for one in (each, each.resolve_for(spec))):
             evaluations.setdefault(evaluation.id, evaluation.canonical())

@@ -219,9 +219,8 @@ def check_command(words):
     else:
         assert program == "classwise" or words[:3] == ["python", "-m", "classwise"]
         group = typer.main.get_command(app)
-        _, command, rest = group.resolve_command(
-            group.make_context("classwise", ["list"]), arguments[2 * (program == "python") :]
-        )
+        context = group.make_context("classwise", ["list"])
+        _, command, rest = group.resolve_command(context, arguments[2 * (program == "python") :])
         command.make_context(command.name, rest)
 
 
@@ -252,18 +251,16 @@ def test_a_command_that_does_not_exist_is_noticed():
 
 def public(module):
     """Return the functions and classes of a module that its page shows, by name."""
-    names = getattr(module, "__all__", None) or [
-        name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__ and name[0] != "_"
-    ]
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    names = getattr(module, "__all__", None) or [name for name in own if name[0] != "_"]
     values = [(name, getattr(module, name)) for name in names]
     return [(name, value) for name, value in values if inspect.isfunction(value) or inspect.isclass(value)]
 
 
 def test_each_section_of_the_api_begins_with_a_table_of_its_entries():
     text = (ROOT / "book" / "guide" / "api.md").read_text()
-    tables = re.findall(
-        r"currentmodule:: (\S+)\n\n\.\. autosummary::\n   :nosignatures:\n\n((?:   \w+\n)+)\n\.\. automodule:: (\S+)", text
-    )
+    table = r"\.\. autosummary::\n   :nosignatures:\n\n((?:   \w+\n)+)"
+    tables = re.findall(rf"currentmodule:: (\S+)\n\n{table}\n\.\. automodule:: (\S+)", text)
     assert [module for *_, module in tables] == re.findall(r"automodule:: (\S+)", text)
     for current, names, module in tables:
         assert current == module

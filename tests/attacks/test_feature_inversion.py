@@ -34,9 +34,8 @@ def test_inversion_reaches_the_features_of_the_target_and_stays_an_image(model, 
 def test_images_of_a_batch_do_not_influence_one_another(model):
     images, starts, how = torch.rand(5, 1, 8, 8), torch.rand(5, 1, 8, 8), feature_inversion.Inversion(steps=5)
     together = feature_inversion.invert_features(model, images, starts, how)
-    alone = torch.cat(
-        [feature_inversion.invert_features(model, x[None], start[None], how) for x, start in zip(images, starts, strict=True)]
-    )
+    pairs = zip(images.split(1), starts.split(1), strict=True)
+    alone = torch.cat([feature_inversion.invert_features(model, *pair, how) for pair in pairs])
     assert torch.allclose(together, alone, atol=1e-4)
 
 

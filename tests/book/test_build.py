@@ -96,8 +96,6 @@ def test_a_page_shows_the_first_recorded_scale_at_which_it_begins(monkeypatch, o
     monkeypatch.setattr(build, "_is_complete", lambda section, scale: False)
     monkeypatch.setattr(build.notebooks, "execute", lambda source, out, given, *rest, **more: executed.append(given["scale"]))
     monkeypatch.setattr(build.scale_switch, "opens_with_chart", lambda out: executed[-1] in opening)
-    monkeypatch.setattr(
-        build.scale_switch, "merge", lambda recorded, target, both, *rest, **more: merged.append((executed[-1], both))
-    )
+    monkeypatch.setattr(build.scale_switch, "merge", lambda *given, **more: merged.append((executed[-1], given[2])))
     build._execute(name, "quick")
     assert merged == [(shown, (shown, "quick"))]

@@ -98,9 +98,8 @@ def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name,
     for cell in failed.values():
         undefined = re.match(r"name '(\w+)' is not defined", cell.outputs[0].evalue)
         assert undefined is None or undefined[1] in lost, cell
-        lost |= {
-            one.id for one in ast.walk(ast.parse(cell.source)) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
-        }
+        named = (one for one in ast.walk(ast.parse(cell.source)) if isinstance(one, ast.Name))
+        lost |= {one.id for one in named if isinstance(one.ctx, ast.Store)}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -68,10 +68,8 @@ def text(cell):
 def test_both_outputs_stand_under_a_switch_the_recorded_first(executed):
     cells = merged(executed)
     assert len(cells) == len(CELLS) + 1
-    switch = cells[1].source
-    assert switch.index('data-scale="laptop" aria-pressed="true">CIFAR-10 at 8/255, recorded<') < switch.index(
-        'data-scale="quick" aria-pressed="false">digits, computed here<'
-    )
+    switch, recorded = cells[1].source, 'data-scale="laptop" aria-pressed="true">CIFAR-10 at 8/255, recorded<'
+    assert switch.index(recorded) < switch.index('data-scale="quick" aria-pressed="false">digits, computed here<')
     both, same, only_computed = cells[4], cells[5], cells[6]
     assert text(both) == ["1 of laptop\n", "2 of quick\n"]
     assert html(both).count("scale-mark") == 2
@@ -151,9 +149,8 @@ MISSING = ("NotRecorded", "no run")
     ],
 )
 def test_only_a_missing_result_and_what_follows_from_it_are_left_out(errors, complete, place):
-    cells = [
-        nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("error", ename=kind, evalue=words)]) for kind, words in errors
-    ]
+    outputs = [nbformat.v4.new_output("error", ename=kind, evalue=words) for kind, words in errors]
+    cells = [nbformat.v4.new_code_cell(outputs=[output]) for output in outputs]
     if place is None:
         scale_switch.check(cells, "page", RECORDED, complete=complete)
     else:

@@ -96,9 +96,8 @@ def test_a_batch_is_augmented_only_when_asked_and_follows_its_generator():
     data = images.load("digits", "train")
     plain, labels = data.batch(slice(0, 32))
     again, _ = data.batch(slice(0, 32), "none", torch.Generator())
-    (moved, kept), (same, _), (other, _) = (
-        data.batch(slice(0, 32), "crop-flip", torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)
-    )
+    draws = (torch.Generator().manual_seed(seed) for seed in (0, 0, 1))
+    (moved, kept), (same, _), (other, _) = (data.batch(slice(0, 32), "crop-flip", one) for one in draws)
     assert torch.equal(plain, again)
     assert torch.equal(moved, same)
     assert not torch.equal(plain, moved)

@@ -19,14 +19,9 @@ from classwise.images import standard
 
 REAL = pytest.mark.skipif("CLASSWISE_IMAGES" not in os.environ, reason="CLASSWISE_IMAGES names no folder of real images")
 # Of each dataset: the class of torchvision, the shape of an image, how many classes.
-FORMS = {
-    "mnist": ("MNIST", (1, 28, 28), 10),
-    "fashion-mnist": ("FashionMNIST", (1, 28, 28), 10),
-    "svhn": ("SVHN", (3, 32, 32), 10),
-    "cifar10": ("CIFAR10", (3, 32, 32), 10),
-    "cifar100": ("CIFAR100", (3, 32, 32), 100),
-    "stl10": ("STL10", (3, 96, 96), 10),
-}
+FORMS = {"mnist": ("MNIST", (1, 28, 28), 10), "fashion-mnist": ("FashionMNIST", (1, 28, 28), 10)}
+FORMS |= {"svhn": ("SVHN", (3, 32, 32), 10), "stl10": ("STL10", (3, 96, 96), 10)}
+FORMS |= {"cifar10": ("CIFAR10", (3, 32, 32), 10), "cifar100": ("CIFAR100", (3, 32, 32), 100)}
 COUNTS = {"train": 3, "test": 2}
 
 
