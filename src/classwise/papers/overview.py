@@ -68,7 +68,8 @@ def formulas() -> str:
     for _, group in groupby(_ROWS, key=lambda row: row["group"]):
         rows = list(group)
         lines = [f"- {row['about']}" for row in rows if row["about"]]
-        lines += [f"- {row['defence']} is not compared here: {row['not_compared']}." for row in rows if row["not_compared"]]
+        others = ", ".join(f"{row['defence']} ({row['not_compared']})" for row in rows if row["not_compared"])
+        lines += [f"- Not compared on this page: {others}."] if others else []
         names = ", ".join(row["defence"] for row in rows)
         texts.append("\n".join(["<details>", f"<summary>{names}</summary>", "", *lines, "", "</details>"]))
     return "\n".join(texts)
