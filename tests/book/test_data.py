@@ -78,7 +78,7 @@ def test_every_variable_coordinate_and_attribute_of_netcdf_is_in_the_dictionary(
         assert set(stored.attrs) <= set(explained("attributes (netCDF)"))
         assert {"spec", "commit", "device", "created"} <= set(stored.attrs)
     for schema, known in results.SCHEMAS.items():
-        assert set(known) <= set(explained(f"{schema} (netCDF)"))
+        assert {results.STORED_NAMES.get(name, name) for name in known} <= set(explained(f"{schema} (netCDF)"))
 
 
 def test_outcomes_have_a_row_for_each_image_and_evaluation(folder, small):
