@@ -4,7 +4,6 @@ If each seed tests on different images (the folds of digits), every image is one
 (CIFAR-10), their mistakes coincide. The effect of a seed is common to all its images.
 """
 
-import numpy as np
 import xarray as xr
 
 from classwise.stats.aggregate import counts
@@ -32,41 +31,33 @@ def design_effect_of(value: xr.DataArray, outcomes: xr.Dataset) -> xr.DataArray:
     """Return the design effect of pooling the seeds of a quantity of each image, like `design_effect` for accuracies."""
     if "seed" not in outcomes.dims:
         return xr.ones_like(value.isel(image=0, drop=True), dtype=float).rename("design_effect")
-    value, truth = xr.broadcast(value, outcomes.truth)
-    value, truth = (each.transpose(..., "seed", "image") for each in (value, truth))
-    like, labels = value.isel(seed=0, image=0, drop=True), truth.values
-    total = np.zeros((4, *like.shape))
-    for number in range(outcomes.sizes["predicted"]):
-        members = labels == number
-        some = np.flatnonzero(members.reshape(-1, members.shape[-1]).any(0))
-        total += _variances(value.values[..., some], members[..., some])
-    independent, images, crossed, repeats = total
-    ratio = np.where(images > crossed, images, crossed) / np.where(independent > 0, independent, 1)
+    parts = [_variances(value, outcomes.truth == number) for number in range(outcomes.sizes["predicted"])]
+    independent, images, crossed, repeats = (xr.concat(list(some), "class").sum("class") for some in zip(*parts, strict=True))
+    ratio = images.where(images > crossed, crossed) / independent.where(independent > 0, 1)
     # If all classes are always right, or never, nothing varies: then as if all seeds made the same prediction.
-    effect = np.where(independent > 0, ratio, repeats / outcomes.sizes["predicted"]).clip(1)
-    return like.copy(data=effect).rename("design_effect")
+    effect: xr.DataArray = ratio.where(independent > 0, repeats / len(parts)).clip(min=1)
+    return effect.rename("design_effect")
 
 
-def _variances(value: np.ndarray, members: np.ndarray) -> np.ndarray:
+def _variances(value: xr.DataArray, members: xr.DataArray) -> tuple[xr.DataArray, ...]:
     """Return variances of the pooled mean of a class, whose images `members` marks, and the mean number of seeds of an image.
 
     The variances are those with all images independent, with images as clusters, and with images and seeds as clusters.
     """
     present = members.astype("f8")
-    values = np.where(members, value, 0.0)
-    total = present.sum((-2, -1))
-    total = np.where(total > 0, total, 1)
-    off = values - present * (np.nansum(values, (-2, -1)) / total)[..., None, None]
-    times, seeds = present.sum(-2), (present.sum(-1) > 0).sum(-1)
-    independent = np.nansum(off**2, (-2, -1))
-    of_images = np.nansum(off, -2)
-    images = (of_images**2).sum(-1)
-    between = (np.nansum(off, -1) ** 2).sum(-1) * np.where(seeds > 1, seeds / (seeds - 1).clip(1), 0)
-    inner = np.nansum(present * (values - (np.nansum(values, -2) / times.clip(1))[..., None, :]) ** 2, -2)
-    several = inner * times / (times - 1).clip(1)
-    residual = np.where(times > 1, several, of_images**2).sum(-1)
-    repeats = total / (times > 0).sum(-1).clip(1)
-    return np.stack([*(variance / total**2 for variance in (independent, images, images + between - residual)), repeats])
+    values = value.where(members, 0)
+    total = present.sum(["seed", "image"])
+    total = total.where(total > 0, 1)
+    off = values - present * values.sum(["seed", "image"]) / total
+    times, seeds = present.sum("seed"), (present.sum("image") > 0).sum("seed")
+    independent = (off**2).sum(["seed", "image"])
+    images = (off.sum("seed") ** 2).sum("image")
+    between = (off.sum("image") ** 2).sum("seed") * (seeds / (seeds - 1).clip(min=1)).where(seeds > 1, 0)
+    inner = (present * (values - values.sum("seed") / times.clip(min=1)) ** 2).sum("seed")
+    several = inner * times / (times - 1).clip(min=1)
+    residual = several.where(times > 1, off.sum("seed") ** 2).sum("image")
+    repeats = total / (times > 0).sum("image").clip(min=1)
+    return (*(variance / total**2 for variance in (independent, images, images + between - residual)), repeats)
 
 
 def pool(outcomes: xr.Dataset) -> xr.DataArray:
