@@ -235,7 +235,8 @@ for words in json.loads(sys.argv[1]):
 def test_commands_list_show_and_check_their_input_before_what_is_slow_is_imported(workplace):
     quick = ("lst", "show", "list", "run", "book")
     cases = [case for case in CASES if case.words[0] in quick or case.words[1:] in ([], ["--scale", "quik"])]
-    invalid = [case.words for case in cases if case.environment == {}]
+    # What these two answer depends on whether a book is built here.
+    invalid = [case.words for case in cases if case.environment == {} and case.words[0] not in ("serve", "zip")]
     words = [["list"], ["show", SPEC.id], *invalid]
     environment = os.environ | environment_of(CASES[0]._replace(environment={}), workplace)
     command = [sys.executable, "-B", "-c", WITHOUT_SLOW, json.dumps(words), json.dumps(SLOW)]
