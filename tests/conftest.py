@@ -20,13 +20,14 @@ hypothesis.settings.load_profile("steady")
 
 
 # What `make quick` leaves out: browsers, kills, clusters, and whatever else takes minutes.
-SLOW = ("book/", "runs/record/", "runs/schedule/test_cluster", "runs/test_", "test_kills", "test_answers", "test_golden")
-SLOW_TOO = ("test_invalid_input", "test_project", "test_main", "defences/test_training", "papers/test_", "papers/wei2023/")
+LONG = ("book/", "runs/record/", "runs/schedule/test_cluster", "runs/test_", "test_kills", "test_answers", "test_golden")
+LONG_TOO = ("test_invalid_input", "test_project", "test_main", "defences/test_training", "papers/test_", "papers/wei2023/")
+LONG_TOO += ("stats/test_masking", "stats/test_features", "attacks/test_agreement")
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).as_posix().startswith((*SLOW, *SLOW_TOO)):
+        if item.path.relative_to(Path(__file__).parent).as_posix().startswith((*LONG, *LONG_TOO)):
             item.add_marker("slow")
 
 
