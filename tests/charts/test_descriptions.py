@@ -158,7 +158,9 @@ every_chart = pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_has_a_title_panels_for_its_axes_and_tooltips_in_words(name):
     chart = CHARTS[name]()
     titles = tooltip_titles(chart)
-    assert chart.to_dict()["title"]["text"]
+    spec = chart.to_dict()
+    assert spec["title"]["text"]
+    assert len(spec["description"].split()) >= 5
     assert axes_without_a_panel(chart) == 0
     # vega-tooltip takes a value called image for the address of a picture, and one called title for a heading.
     assert titles.isdisjoint({"image", "title", "url", *("low", "high", "label", "inverse", "back", "sure", "across")})
