@@ -143,7 +143,7 @@ def render_notebook(
     parameters: Annotated[list[str] | None, typer.Option("-p", "--parameters", help="name=value; may be repeated.")] = None,
 ) -> None:
     """Execute one notebook with other parameters into build/notebooks/; the page of the book does not change."""
-    from classwise.book import build, notebooks
+    from classwise.book import build, execution, notebooks
     from classwise.papers import registry
 
     source = notebooks.find(notebook)
@@ -160,7 +160,7 @@ def render_notebook(
         build.ensure_runs(plan.section_keys(registry.SECTIONS[name], request), str(given.get("scale", "quick")), console)
     target = paths.build_folder() / "notebooks" / f"{name}{notebooks.suffix(source, given)}.ipynb"
     console.print(f"executing {name}")
-    build.execute(name, target, given, paths.build_folder() / "failed" / f"{name}.ipynb")
+    execution.execute(name, target, given, paths.build_folder() / "failed" / f"{name}.ipynb")
     notebooks.standalone(target, target.with_suffix(".html"), build.scripts(), build.style())
     print(target, target.with_suffix(".html"), sep="\n")
 

@@ -1,4 +1,4 @@
-"""What a build says beforehand, its bar, and the book as one file."""
+"""What a build says beforehand, the order of its parts, and the book as one file."""
 
 import io
 import os
@@ -9,48 +9,80 @@ import zipfile
 import pytest
 from rich.console import Console
 
-from classwise.book import build
+from classwise.book import build, execution
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
+from classwise.papers import scales
 from classwise.runs import store
+from classwise.runs.schedule import plan
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
     """A build folder of the test's own."""
-    monkeypatch.setattr(build, "build_folder", lambda: tmp_path)
+    for module in (build, execution):
+        monkeypatch.setattr(module, "build_folder", lambda: tmp_path)
     return tmp_path
 
 
-def test_seconds_are_kept_and_a_damaged_file_counts_as_none(place):
-    assert build.known_seconds() == {}
-    assert build.seconds_after_runs([]) == 0
-    assert build.seconds_after_runs(["a", "b"]) == build.NOTEBOOK + build.RENDER
-    for name, value in (("a", 10.04), ("b", 30.0), ("render", 5.0)):
-        build.record_seconds(name, value)
-    assert build.known_seconds() == {"a": 10.0, "b": 30.0, "render": 5.0}
-    assert build.seconds_after_runs(["a"]) == 15
-    assert build.seconds_after_runs(["a", "new"]) == (10 + 20) / 2 + 5  # a new one like the median of the others
-    (place / "timings.json").write_text("[1")
-    assert build.known_seconds() == {}
-
-
-def test_a_build_says_what_it_will_do_and_its_bar_goes_on_where_the_runs_ended(data, small):
+def test_a_build_says_what_it_will_do(data, small):
     out = Console(file=io.StringIO())
     assert build.announce({}, [], out, 1) == 0
     assert out.file.getvalue() == ""
-    build.record_seconds("a", 50)
-    build.record_seconds("render", 70)
-    assert build.announce({small: [store.Key(small, store.OUTCOMES, Evaluation())]}, ["a"], out, 1) > 0
+    execution.record_seconds("computed/a", 50)
+    execution.record_seconds("render", 70)
+    left = plan.missing({small: [store.Key(small, store.OUTCOMES, Evaluation())]})
+    assert build.announce(left, ["computed/a"], out, 1) > 0
     line = out.file.getvalue()
     assert line.startswith("1 run to train and 1 evaluation, about")
     assert "; 1 notebook to execute and the book to render, about 2.0 minutes; in all 2" in line
-    for terminal in (True, False):
-        shown = Console(file=io.StringIO(), force_terminal=terminal, width=100)
-        with build.progress(["a", "b"], shown, 40) as advance:
-            advance()
-            advance()
-        assert ("the book" in shown.file.getvalue()) == terminal
+    execution.record_seconds("recorded/a", 110)
+    build.announce(left, ["computed/a"], out, 1, first=["recorded/a"])
+    line = out.file.getvalue().splitlines()[-1]
+    assert line.startswith("a first book of what is recorded, about 3.0 minutes; 1 run to train")
+    assert "; 1 notebook to execute and the book to render, about 2.0 minutes; in all 5" in line
+
+
+@pytest.fixture
+def built(place, data, monkeypatch):
+    """A function that builds a book whose parts only note that they were called, and returns the notes."""
+    steps = []
+
+    def note(name, result=True):
+        read_only = bool(os.environ.get(scales.READ_ONLY))
+        steps.append(f"{name}, read only" if read_only else name)
+        return result
+
+    def render(scale, console):
+        (place / "html").mkdir(exist_ok=True)
+        (place / "html" / "index.html").write_text("")
+        return note("render")
+
+    monkeypatch.setattr(build, "write_table_of_contents", lambda: None)
+    monkeypatch.setattr(execution, "executions", lambda scale: {"index": {"computed/index": "digest"}})
+    monkeypatch.setattr(execution, "execute_pages", lambda shown, *given: note(f"execute {[one.coming for one in shown]}"))
+    monkeypatch.setattr(build, "ensure_runs", lambda *given, **more: note("compute"))
+    monkeypatch.setattr(build, "_render", render)
+
+    def call(scale="quick", **options):
+        steps.clear()
+        build.build(scale, Console(quiet=True), **options)
+        return list(steps)
+
+    return call
+
+
+def test_a_first_book_of_what_is_recorded_comes_before_anything_is_computed(built):
+    """It is rendered where there is none, by processes that compute nothing."""
+    rest = ["compute", "execute [False]", "render"]
+    assert built(scheduler="tcp://none:1") == rest  # which is asked first whether it answers
+    assert built() == rest  # the book that is there is read meanwhile
+    shutil.rmtree(build.build_folder() / "html")
+    assert built() == ["execute [True], read only", "render, read only", *rest]
+
+
+def test_a_book_of_a_scale_that_is_only_read_computes_nothing(built):
+    assert built("laptop") == ["compute, read only", "execute [False], read only", "render, read only"]
 
 
 def book(folder):
@@ -85,17 +117,3 @@ def test_a_book_is_packed_once_no_build_is_at_work_and_without_one_a_sentence_sa
     other.join(60)
     assert zipfile.ZipFile(packed[0]).namelist() == ["guide/reading.html", "index.html"]
     assert "another build of the book is at work" in said.export_text()
-
-
-@pytest.mark.parametrize(("opening", "shown"), [({"matched", "laptop"}, "matched"), ({"laptop"}, "laptop"), (set(), "laptop")])
-def test_a_page_shows_the_first_recorded_scale_at_which_it_begins(monkeypatch, opening, shown):
-    """The last one, if none does, which `scale_switch.merge` marks."""
-    name, executed, merged = "tian2021/4-1-class-bias", [], []
-    monkeypatch.setattr(build, "execute", lambda *given: None)
-    monkeypatch.setattr(build.runs, "shown_scales", lambda section, scale: ["matched", "laptop", "quick"])
-    monkeypatch.setattr(build, "_is_complete", lambda section, scale: False)
-    monkeypatch.setattr(build.notebooks, "execute", lambda source, out, given, *rest, **more: executed.append(given["scale"]))
-    monkeypatch.setattr(build.scale_switch, "opens_with_chart", lambda out: executed[-1] in opening)
-    monkeypatch.setattr(build.scale_switch, "merge", lambda *given, **more: merged.append((executed[-1], given[2])))
-    build._execute(name, "quick")
-    assert merged == [(shown, (shown, "quick"))]

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from classwise import images
-from classwise.book import build, notebooks, scale_switch
+from classwise.book import execution, notebooks, scale_switch
 from classwise.book.notebooks import NotebookFailed
 from classwise.core.paths import checkout
 from classwise.papers import registry
@@ -114,7 +114,7 @@ def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name,
 def test_a_page_that_is_complete_has_no_failed_cell(recorded, name, scale):
     request = registry.request(name, scale)
     recorded(request.pairs)
-    assert build._is_complete(name, scale)
+    assert execution._is_complete(name, scale)
     scale_switch.check(cells_of(name, scale=scale), name, scale, complete=True)
 
 

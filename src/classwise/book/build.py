@@ -7,13 +7,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import distribution
-from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -21,37 +18,21 @@ import vl_convert
 import yaml
 from filelock import FileLock, Timeout
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import classwise
-from classwise import runs
-from classwise.book import data, notebooks, pages, scale_switch
+from classwise.book import data, execution, notebooks, pages
+from classwise.book.execution import HOME
 from classwise.core.errors import UserError
 from classwise.core.files import digest, write
 from classwise.core.markup import plural
-from classwise.core.paths import build_folder, checkout, data_folder
+from classwise.core.paths import build_folder, checkout
 from classwise.papers import registry, scales
-from classwise.runs import store
-from classwise.runs.audits import REPORT
-from classwise.runs.compute.processes import end_with_parent
-from classwise.runs.recorded import keep_stored
-from classwise.stats import benchmarks
 
 if TYPE_CHECKING:
     from classwise.runs.schedule.plan import Wanted
+    from classwise.runs.store import Key
 
 _BOOK = Path(__file__).parent
-# The code that only decides how pages look: a change of it renders the book and executes nothing.
-_SHELL = [*(_BOOK / f"{name}.py" for name in ("data", "figures", "pages", "new_page", "sphinx_extension"))]
-_SHELL += [_BOOK / "charts.js", _BOOK / "dictionary.csv"]
-# Notebooks that are executed at once, and the seconds of a notebook and of rendering that were never measured; the file of those
-# of the last build.
-_AT_ONCE, NOTEBOOK, RENDER, _TIMINGS = 2, 20.0, 60.0, "timings.json"
-# The root of the book, and the pages that read the verdicts of all sections.
-HOME = "index"
-_LEDGERS = ("claims", "papers", HOME)
-# Two pages at once have a core each.
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _GUIDE = (
     "reading",
     "glossary",
@@ -117,111 +98,25 @@ def style() -> str:
     return shared + (checkout() / "book" / "standalone.css").read_text()
 
 
-def _depends_on(name: str, scale: str, code: Sequence[Path], results: Mapping[str, Sequence[Path]]) -> str:
-    """Return a digest of everything a page depends on: its notebook, the code, the scale, and the results of its sections."""
-    used = [notebooks.find(name), *code, checkout() / "requirements.lock"]
-    used += benchmarks.files() if name == "performance" else []
-    used += sorted(audit.rglob("*.*")) if name == "audit" and (audit := _recorded_audit()) else []
-    used += dict.fromkeys(path for section in results if name in (section, *_LEDGERS) for path in results[section])
-    return digest([scale, runs.audit().id if name == "audit" else "", *used])
+def announce(
+    left: Mapping["Key", tuple["Key", ...]],
+    stale: Collection[str],
+    console: Console,
+    workers: int | None = None,
+    first: Collection[str] = (),
+) -> float:
+    """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs.
 
-
-def _results_of(section: str, scale: str) -> list[Path]:
-    """Return the stored results that the page of a section shows at a scale, and at those that are only read."""
-    pairs = registry.request(section, scale).pairs
-    read = [registry.request(section, other).pairs for other in runs.shown_scales(section, scale)[:-1]]
-    shown = {store.recorded_folder(spec) for pairs in read for spec, _ in pairs}
-    paths = [path for key in store.outcomes_of(pairs) if (path := key.path) is not None]
-    # Of recorded runs also examples, features and traces, which pages show without computing them.
-    return paths + sorted(path for folder in shown for path in folder.rglob("*.nc"))
-
-
-def _recorded_audit() -> Path | None:
-    """Return the folder of the audit of a network of scale "laptop" that the page "audit" shows."""
-    return next((path.parent for path in sorted((data_folder() / "recorded" / "audits").glob(f"*/{REPORT}"))), None)
-
-
-def _stale(scale: str) -> dict[str, str]:
-    """Return the notebooks that must be executed, with digests: those whose executed form is missing or outdated."""
-    code = sorted({file for kind in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{kind}")} - set(_SHELL))
-    results = {section: _results_of(section, scale) for section in registry.SECTIONS}
-    digests = {name: _depends_on(name, scale, code, results) for name in notebooks.names()}
-    return {name: one for name, one in digests.items() if not _is_made(build_folder() / "executed" / f"{name}.digest", one)}
-
-
-def _is_made(mark: Path, digest: str) -> bool:
-    """Return whether something was made from what has a digest, which is then in the file `mark`."""
-    return mark.exists() and mark.read_bytes() == digest.encode()
-
-
-def _is_complete(name: str, scale: str) -> bool:
-    """Return whether all runs of a section are stored at a scale; True for a page that is no section."""
-    if name not in registry.SECTIONS:
-        return True
-    request = registry.request(name, scale)
-    stored = keep_stored(request)
-    return len(stored.pairs) == len(request.pairs) and not stored.incomplete
-
-
-def _execute(name: str, scale: str) -> float:
-    """Execute a notebook, where results of another scale are recorded at that scale, too, and merge both; return the seconds."""
-    began = time.perf_counter()
-    source, out = notebooks.find(name), build_folder()
-    target, recorded, failed = (out / folder / f"{name}.ipynb" for folder in ("executed", "recorded", "failed"))
-    scaled = scale != "quick" and "scale" in notebooks.parameters(source)
-    execute(name, target, {"scale": scale} if scaled else {}, failed)
-    if name == "audit" and (folder := _recorded_audit()) and "laptop" in scales.scales_beside(scale):
-        notebooks.execute(source, recorded, {"weights": str(folder)}, failed)
-        scale_switch.merge(recorded, target, ("laptop", scale), name, complete=True)
-    others = scales.scales_beside(scale) if name in registry.SECTIONS else []
-    *stored, _ = runs.shown_scales(name, scale) if others else ("",)
-    for other in stored:  # the first one that shows the beginning of the page, else the last
-        notebooks.execute(source, recorded, {"scale": other}, failed, tolerant=True)
-        if other == stored[-1] or scale_switch.opens_with_chart(recorded):
-            scale_switch.merge(recorded, target, (other, scale), name, complete=_is_complete(name, other))
-            break
-    if others and not stored:
-        scale_switch.mark_computed(target, (others[-1], scale))
-    return time.perf_counter() - began
-
-
-def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path) -> None:
-    """Execute a notebook with parameters; at a scale that is only read, cells whose runs are not recorded say so."""
-    scale = str(given.get("scale", "quick"))
-    tolerant = scale in scales.SCALES and scales.SCALES[scale].recorded_only
-    notebooks.execute(notebooks.find(name), target, given, failed, tolerant=tolerant)
-    if tolerant:
-        scale_switch.note_missing(target, name, scale, complete=_is_complete(name, scale))
-
-
-def known_seconds() -> dict[str, float]:
-    """Return the last seconds of each notebook by its name, and of "render"; none if the file is missing or damaged."""
-    try:
-        return {str(name): float(value) for name, value in json.loads((build_folder() / _TIMINGS).read_text()).items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def record_seconds(name: str, value: float) -> None:
-    """Keep the seconds of a notebook, or of "render"."""
-    write(build_folder() / _TIMINGS, json.dumps(known_seconds() | {name: round(value, 1)}, indent=1, sort_keys=True).encode())
-
-
-def seconds_after_runs(stale: Collection[str]) -> float:
-    """Return the expected seconds of executing notebooks, and of rendering if there are any."""
-    known = {"render": RENDER} | known_seconds()
-    usual = median([value for name, value in known.items() if name != "render"] or [NOTEBOOK])
-    executed = sum(known.get(name, usual) for name in stale) / min(_AT_ONCE, max(len(stale), 1))
-    return executed + (known["render"] if stale else 0.0)
-
-
-def announce(wanted: "Wanted", stale: Collection[str], console: Console, workers: int | None = None) -> float:
-    """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs."""
+    left: the results that are missing. stale, first: what is executed after them, and before them for what can be read at once.
+    """
     from classwise.runs.schedule import pool  # torch
     from classwise.runs.schedule.forecast import format_duration
-    from classwise.runs.schedule.plan import duration, missing, plan_tasks
+    from classwise.runs.schedule.plan import duration, plan_tasks
 
-    left, parts, of_runs, later = missing(wanted), [], 0.0, seconds_after_runs(stale)
+    parts, of_runs, later = [], 0.0, execution.expected_seconds(stale)
+    before = execution.expected_seconds(first)
+    if first:
+        parts.append(f"a first book of what is recorded, about {format_duration(before)}")
     if left:
         of_runs = duration(plan_tasks(left, pool.costs_here()), workers or pool.workers_here())
         training = sum(key.evaluation is None for key in left)
@@ -231,22 +126,9 @@ def announce(wanted: "Wanted", stale: Collection[str], console: Console, workers
     if stale:
         parts.append(f"{plural(len(stale), 'notebook')} to execute and the book to render, about {format_duration(later)}")
     if parts:
-        console.print(f"{'; '.join(parts)}; in all {format_duration(of_runs + later)}", highlight=False, soft_wrap=True)
+        total = format_duration(before + of_runs + later)
+        console.print(f"{'; '.join(parts)}; in all {total}", highlight=False, soft_wrap=True)
     return of_runs
-
-
-@contextmanager
-def progress(stale: Collection[str], console: Console, before: float) -> Iterator[Callable[[], None]]:
-    """Show the bar of a build whose runs took `before` seconds, with the time left; what it yields ends one notebook.
-
-    Nothing is shown if the output is no terminal.
-    """
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    later, rendering = seconds_after_runs(stale), known_seconds().get("render", RENDER)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task("the book", total=before + later)
-        bars.advance(task, before)
-        yield lambda: bars.advance(task, (later - rendering) / len(stale))
 
 
 def ensure_runs(wanted: "Wanted", scale: str, console: Console, **workers: Any) -> None:
@@ -257,41 +139,6 @@ def ensure_runs(wanted: "Wanted", scale: str, console: Console, **workers: Any) 
         console.print(forecast.not_recorded(wanted, scale), highlight=False, soft_wrap=True)
     else:
         pool.ensure_runs(wanted, repair=True, console=console, **workers)
-
-
-def execute_all(scale: str, console: Console, before: float = 0.0) -> int:
-    """Execute the notebooks that changed, two at once, and return their number; NotebookFailed names those that raised.
-
-    before: seconds of the build that are done, for its progress.
-    """
-    stale, errors = _stale(scale), []
-    if not stale:
-        return 0
-    console.print(f"{plural(len(stale), 'notebook')} to execute")
-    with (
-        patch.dict(os.environ, {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}),
-        progress(stale, console, before) as advance,
-        ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
-    ):
-        # The longest first, and last the pages that read the verdicts of all others, which else were computed twice.
-        took = known_seconds()
-        order = sorted(stale, key=lambda name: (name in _LEDGERS, -took.get(name, NOTEBOOK)))
-        futures = {workers.submit(_execute, name, scale): name for name in order if name not in _LEDGERS}
-        # The results to download, at the same time; `build` finds them, or makes what failed.
-        workers.submit(data.write_files, scale, build_folder() / "data")
-        futures |= {workers.submit(_execute, name, scale): name for name in order if name in _LEDGERS}
-        for done, future in enumerate(as_completed(futures), 1):
-            name, error = futures[future], future.exception()
-            if error is None:
-                write(build_folder() / "executed" / f"{name}.digest", stale[name].encode())
-                record_seconds(name, future.result())
-            else:
-                errors.append(str(error))
-            console.print(f"\\[{done}/{len(stale)}] {name}{': failed' if error else ''}", highlight=False)
-            advance()
-    if errors:
-        raise notebooks.NotebookFailed("\n".join([*errors, f"the last good book stays in {build_folder() / 'html'}"]))
-    return len(stale)
 
 
 def _run_sphinx(sources: Path, fresh: Path) -> None:
@@ -319,9 +166,9 @@ def render(console: Console) -> bool:
     extra |= {f"tables/{name}.csv": one.tables.folder / "tables.csv" for name, one in registry.PAPERS.items() if one.tables}
     written = sorted(path for path in source.rglob("*") if path.is_file())
     # guide/changelog.md includes CHANGELOG.md.
-    inputs = [*written, checkout() / "CHANGELOG.md", *executed.values(), *extra.values(), *_SHELL]
+    inputs = [*written, checkout() / "CHANGELOG.md", *executed.values(), *extra.values(), *execution.SHELL]
     made_from = digest([*map(str, written), *inputs])
-    if html.exists() and _is_made(mark, made_from):
+    if html.exists() and execution.is_made(mark, made_from):
         return False
     for folder in (sources, fresh):
         shutil.rmtree(folder, ignore_errors=True)
@@ -347,29 +194,48 @@ def render(console: Console) -> bool:
     (fresh / "_build" / "html").replace(html)
     shutil.rmtree(old, ignore_errors=True)
     write(mark, made_from.encode())
-    record_seconds("render", time.perf_counter() - began)
+    execution.record_seconds("render", time.perf_counter() - began)
     return True
 
 
 def build(scale: str, console: Console, workers: int | None = None, scheduler: str | None = None) -> Path:
-    """Compute what is missing, execute what changed, render the book, and return its first page."""
+    """Compute what is missing, execute what changed, render the book, and return its first page.
+
+    Where there is no book yet, one of what is recorded is rendered before anything is computed.
+    """
     requests = {name: registry.request(name, scale) for name in registry.SECTIONS}
+    page, only_read = build_folder() / "html" / "index.html", scales.is_only_read(scale)
     write_table_of_contents()
-    with lock(console):
-        from classwise.runs import audits  # torch
-        from classwise.runs.schedule import plan
+    # Nothing is computed for the pages of verdicts on other scales either.
+    with lock(console), patch.dict(os.environ, {scales.READ_ONLY: "1"} if only_read else {}):
+        from classwise.runs.schedule import plan  # torch
 
         wanted = plan.merge(plan.section_keys(registry.SECTIONS[name], request) for name, request in requests.items())
-        stale, recorded_only = _stale(scale), scales.SCALES[scale].recorded_only
-        before = announce({} if recorded_only else wanted, stale, console, workers)
-        more = {} if recorded_only else {"after": seconds_after_runs(stale)}
+        left = {} if only_read else plan.missing(wanted)
+        made_of = execution.executions(scale)
+        # Whether a scheduler answers is found out first.
+        first = execution.pages(scale, made_of, first=True) if left and not page.exists() and scheduler is None else []
+        at_once = {one for some in first for one in some.stale()}
+        stale = {one for some in execution.pages(scale, made_of) for one in some.stale()}
+        stale -= {one for one in at_once if one.startswith(execution.RECORDED)}
+        before = announce(left, stale, console, workers, at_once)
+        if first:
+            with patch.dict(os.environ, {scales.READ_ONLY: "1"}):
+                execution.execute_pages(first, console)
+                _render(scale, console)
+            console.print(f"what is recorded can be read: {page}\nresults on digits follow", highlight=False, soft_wrap=True)
+        more = {} if only_read else {"after": execution.expected_seconds(stale)}
         ensure_runs(wanted, scale, console, workers=workers, scheduler=scheduler, **more)
-        audits.run_audit(runs.audit(), console)
-        executed = execute_all(scale, console, before)
-        data.write_files(scale, build_folder() / "data")
-        if not (render(console) or executed):
+        changed = execution.execute_pages(execution.pages(scale, execution.executions(scale)), console, before)
+        if not (_render(scale, console) or changed):
             console.print("nothing changed")
-    return build_folder() / "html" / "index.html"
+    return page
+
+
+def _render(scale: str, console: Console) -> bool:
+    """Render the book with the results to download; return whether anything had changed."""
+    data.write_files(scale, build_folder() / "data")
+    return render(console)
 
 
 def lock(console: Console) -> AbstractContextManager[Any]:

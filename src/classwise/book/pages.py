@@ -53,10 +53,10 @@ def to_sphinx(name: str, executed: Path, target: Path, extra: Path) -> None:
 
 
 def thumbnail(executed: Path) -> str:
-    """Return the first chart of an executed notebook as SVG."""
+    """Return the first chart of an executed notebook as SVG, an empty one if it has none yet."""
     cells = json.loads(executed.read_text())["cells"]
-    first = next(spec for cell in cells for spec in figures.specifications(cell.get("outputs", [])))
-    return str(vl_convert.vegalite_to_svg(first))
+    first = next((spec for cell in cells for spec in figures.specifications(cell.get("outputs", []))), None)
+    return str(vl_convert.vegalite_to_svg(first)) if first else '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
 
 def _section(name: str) -> str:

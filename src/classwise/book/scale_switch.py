@@ -85,15 +85,23 @@ def mark_computed(notebook: Path, scales: tuple[str, str]) -> None:
     _write(_read(notebook, _GIVEN), notebook, f'<p class="scale-mark">{_only_computed(scales)}</p>')
 
 
-def note_missing(notebook: Path, name: str, scale: str, *, complete: bool) -> None:
-    """Replace the errors in a notebook, executed at a scale that is only read, by notes; `complete` as in `check`."""
+def note_missing(notebook: Path, name: str, scale: str, *, complete: bool, head: str = "") -> None:
+    """Replace the errors in a notebook, executed at a scale that is only read, by notes, and write a line below its title.
+
+    complete: as in `check`.
+    """
     node = _read(notebook, _RAISED)
     check(node.cells, name, scale, complete=complete)
     for _, error in list(_errors(node.cells)):
         reason = error.evalue if error.ename in _LACKING else "not all runs that this cell shows are recorded"
         error.clear()
         error.update(output(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>'))
-    _write(node, notebook)
+    _write(node, notebook, head and f'<p class="scale-mark">{head}</p>')
+
+
+def scale_of(notebook: Path, default: str) -> str:
+    """Return the scale at which a notebook was executed, by its parameters."""
+    return str(_read(notebook).metadata["papermill"]["parameters"].get("scale", default))
 
 
 def seconds_of(node: "NotebookNode") -> float:

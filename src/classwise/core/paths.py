@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import classwise
@@ -10,8 +11,13 @@ from classwise.core.errors import UserError
 
 def checkout() -> Path:
     """Return the root of the checkout that this package runs from, or the current folder if there is none."""
+    return _root() or Path.cwd()
+
+
+@cache
+def _root() -> Path | None:
     root = Path(classwise.__file__).resolve().parents[2]
-    return root if (root / "pyproject.toml").exists() else Path.cwd()
+    return root if (root / "pyproject.toml").exists() else None
 
 
 def data_folder() -> Path:

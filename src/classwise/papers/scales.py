@@ -1,5 +1,6 @@
 """The scales, which set the size of the runs; recipes, in which papers differ; other datasets at each scale."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,9 @@ from classwise.core.datasets import base_dataset
 from classwise.core.identity import exact_radius
 
 Fields = Mapping[str, Any]
+
+# The variable of the environment under which stored results are shown and none is computed.
+READ_ONLY = "CLASSWISE_READ_ONLY"
 
 # In place of every WideResNet (Tian 2021, Wei 2023 and Entropy 2022 train some).
 NARROW = "a ResNet-18 stands for the wide networks of the papers"
@@ -379,6 +383,11 @@ def location(dataset: str, scale: str) -> str:
     """Return the title of a dataset, with the radius where it is that of a scale that is only read: "CIFAR-10 at 8/255"."""
     radius = f" at {SCALES[scale].run['eps']}" if scale in SCALES and SCALES[scale].recorded_only else ""
     return datasets.title(dataset) + (radius if dataset == dataset_of(scale) else "")
+
+
+def is_only_read(scale: str) -> bool:
+    """Return whether nothing is computed at a scale: at those recorded elsewhere, and where CLASSWISE_READ_ONLY is set at all."""
+    return SCALES[scale].recorded_only or bool(os.environ.get(READ_ONLY))
 
 
 def scales_beside(scale: str) -> list[str]:

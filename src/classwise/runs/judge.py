@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import xarray as xr
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 import classwise
 from classwise.core.errors import NotAtScale, NotRecorded
@@ -41,10 +41,17 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
     further = [name for name in (scales.SCALES if others is None else others) if name != scale]
     with_runs = [section for section in named if section not in registry.THEOREMS]
     further = [name for name in further if any(_stored(section, name).pairs for section in with_runs)]
+    pairs, known, later = [(section, name) for section in with_runs for name in (scale, *further)], {}, []
+    for pair in pairs:
+        try:
+            known[pair] = _judged(*pair, wait=False)
+        except Timeout:  # another page is at it
+            later.append(pair)
+    known |= {pair: _judged(*pair) for pair in later}
     result: list[Verdict] = []
     for section in named:
         theorems = registry.THEOREMS.get(section)
-        judged = list(theorems()) if theorems else [verdict for name in (scale, *further) for verdict in _judged(section, name)]
+        judged = list(theorems()) if theorems else [verdict for name in (scale, *further) for verdict in known[section, name]]
         order = [claim.name for claim in registry.claims_of(section)]
         result += sorted(judged, key=lambda verdict: order.index(verdict.claim.name))
     return result
@@ -58,7 +65,7 @@ def judge_section(section: str, request: Request) -> list[Verdict]:
     """
     plain = request == _stored(section, request.scale)
     verdicts = _judged(section, request.scale) if plain else _computed(section, request.scale, request)
-    if scales.SCALES[request.scale].recorded_only and all(verdict.verdict == "not tested" for verdict in verdicts):
+    if scales.is_only_read(request.scale) and all(verdict.verdict == "not tested" for verdict in verdicts):
         if all(verdict.unreachable for verdict in verdicts):
             raise NotAtScale(f"no run of scale {request.scale!r} could test the claims of {section}")
         raise NotRecorded(f"the runs that the claims of {section} need are not recorded")
@@ -67,19 +74,31 @@ def judge_section(section: str, request: Request) -> list[Verdict]:
 
 def _stored(section: str, scale: str) -> Request:
     """Return what is stored of a section; at scale "quick" all of it, because what is missing is computed."""
-    request = registry.request(section, scale)
-    return request if scale == _HERE else keep_stored(request)
+    return _kept(registry.request(section, scale))
 
 
-def _judged(section: str, scale: str) -> list[Verdict]:
+def _kept(request: Request) -> Request:
+    return request if _is_computed(request.scale) else keep_stored(request)
+
+
+def _is_computed(scale: str) -> bool:
+    return scale == _HERE and not scales.is_only_read(scale)
+
+
+def _judged(section: str, scale: str, *, wait: bool = True) -> list[Verdict]:
     request = _stored(section, scale)
+    if scale == _HERE and not _is_computed(scale):  # of results that another call will complete
+        return _computed(section, scale, request)
     path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
     with ExitStack() as held:
-        # In a folder that can only be read, verdicts are computed each time.
-        with suppress(OSError):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Pages that are built at once wait for each other, so that each verdict is computed once.
-            held.enter_context(FileLock(path.with_suffix(".lock")))
+            held.enter_context(FileLock(path.with_suffix(".lock"), timeout=-1 if wait else 0))
+        except Timeout:
+            raise
+        except OSError:  # a folder that can only be read: verdicts are computed each time
+            pass
         claims = {claim.name: claim for claim in registry.claims_of(section)}
         # The code before it runs: a file that changes meanwhile is not what the verdicts come from.
         based = _base(scale)
@@ -124,8 +143,7 @@ def _code() -> str:
 
 def _base(scale: str) -> Request:
     """Return what shows how trainings of a scale differ, as stored; at scale "quick" all of it."""
-    request = registry.base(scale)
-    return request if scale == _HERE else keep_stored(request)
+    return _kept(registry.base(scale))
 
 
 @lru_cache(maxsize=2)

@@ -121,7 +121,13 @@ ADDED: Mapping[str, Callable[[Request, xr.Dataset], xr.Dataset]] = {
 
 def shown_scales(section: str, scale: str) -> list[str]:
     """Return the scales at which a page may show a section: those only read of which any run is stored, then its own."""
-    return [*(other for other in scales.scales_beside(scale) if keep_stored(registry.request(section, other)).specs), scale]
+    return [*stored_beside(section, scale), scale]
+
+
+def stored_beside(section: str, scale: str) -> dict[str, Request]:
+    """Return what a section requests at the scales that are only read, those of which any run is stored."""
+    requests = {other: registry.request(section, other) for other in scales.scales_beside(scale)}
+    return {other: request for other, request in requests.items() if keep_stored(request).specs}
 
 
 def other_datasets(request: Request) -> dict[str, xr.Dataset]:

@@ -11,7 +11,7 @@ from classwise.core.errors import NotRecorded, UserError
 from classwise.core.paths import data_folder
 from classwise.core.results import load
 from classwise.core.spec import Evaluation, Spec
-from classwise.papers.scales import SCALES
+from classwise.papers.scales import is_only_read
 from classwise.papers.sections import CLEAN_AND_PGD, Request
 from classwise.runs.store import OUTCOMES, Key
 from classwise.stats.convergence import comparison
@@ -28,11 +28,11 @@ class _Parts(dict[str, Request]):
 
 
 def keep_recorded(request: Request) -> Request:
-    """Return a request, or at a scale that is only read what is recorded of it; NotRecorded if none of its own runs is.
+    """Return a request, or where nothing is computed what is recorded of it; NotRecorded if none of its own runs is.
 
     Its evaluations are those that all kept runs have; one that only some have is an extra evaluation of their defences.
     """
-    if not SCALES[request.scale].recorded_only:
+    if not is_only_read(request.scale):
         return request
     result = keep_stored(request)
     if not result.specs:
@@ -52,7 +52,7 @@ def select(outcomes: xr.Dataset, **members: Sequence[str]) -> xr.Dataset:
 
 def check_recorded(results: object, what: str, scale: str) -> None:
     """Raise NotRecorded if `results` is false or empty at a scale that is only read; what: these results in words."""
-    if not results and SCALES[scale].recorded_only:
+    if not results and is_only_read(scale):
         raise NotRecorded(f"results of {what} are not recorded")
 
 

@@ -1,0 +1,282 @@
+"""Notebooks executed for the book: each at the scales that its page shows, and again only where what it depends on changed."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from classwise import runs
+from classwise.book import data, notebooks, scale_switch
+from classwise.core.files import digest, write
+from classwise.core.markup import plural
+from classwise.core.paths import build_folder, checkout, data_folder
+from classwise.papers import registry, scales
+from classwise.papers.sections import Request
+from classwise.runs import store
+from classwise.runs.audits import REPORT
+from classwise.runs.compute.processes import end_with_parent
+from classwise.runs.pages import stored_beside
+from classwise.runs.recorded import keep_stored
+from classwise.stats import benchmarks
+
+_BOOK = Path(__file__).parent
+# The code that only decides how pages look: a change of it renders the book and executes nothing.
+SHELL = [*(_BOOK / f"{name}.py" for name in ("data", "figures", "pages", "new_page", "sphinx_extension"))]
+SHELL += [_BOOK / "charts.js", _BOOK / "dictionary.csv"]
+# Executions at once, and the seconds of an execution and of rendering that were never measured; the file of those measured here.
+_AT_ONCE, NOTEBOOK, RENDER, _TIMINGS = 2, 7.0, 30.0, "timings.json"
+# The root of the book, and the pages that read the verdicts of all sections.
+HOME = "index"
+_LEDGERS = ("claims", "papers", HOME)
+# A page is executed at a scale that is only read and at that of the book, in folders of their own, and put together.
+RECORDED, _COMPUTED, _EXECUTED = "recorded", "computed", "executed"
+COMING = "Results on digits are being computed. Load this page again once the build has ended."
+# Two pages at once have a core each.
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def executions(scale: str) -> dict[str, dict[str, str]]:
+    """Return the executions that each page is made of, "recorded/claims", with digests of everything that they depend on.
+
+    Those are its notebook, the code, and the results that it shows; the pages of verdicts depend on the results of all sections.
+    """
+    code = digest(sorted({file for kind in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{kind}")} - set(SHELL)))
+    stored = {section: stored_beside(section, scale) for section in registry.SECTIONS}
+    beside = {section: digest(_recorded_files(requests.values())) for section, requests in stored.items() if requests}
+    here = {section: digest(_outcome_files(section, scale)) for section in registry.SECTIONS}
+    if (audit := _recorded_audit()) and "laptop" in scales.scales_beside(scale):
+        beside["audit"] = digest(sorted(audit.rglob("*.*")))
+    network = store.weights(registry.training("quick", "pgd-at", 0))
+    further: dict[str, list[str]] = {name: [*here.values(), *beside.values()] for name in _LEDGERS}
+    further |= {"performance": [digest(benchmarks.files())], "audit": [digest([network] if network else [])]}
+    result: dict[str, dict[str, str]] = {}
+    for name in notebooks.names():
+        used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]
+        result[name] = {f"{RECORDED}/{name}": digest([*used, beside[name]])} if name in beside else {}
+        result[name][f"{_COMPUTED}/{name}"] = digest([scale, *used, here.get(name, "")])
+    return result
+
+
+def _outcome_files(section: str, scale: str) -> list[Path]:
+    """Return the stored outcomes of a section at a scale."""
+    return [path for key in store.outcomes_of(registry.request(section, scale).pairs) if (path := key.path) is not None]
+
+
+def _recorded_files(requests: Iterable[Request]) -> list[Path]:
+    """Return what is recorded of requests: also examples, features and traces, which pages show without computing."""
+    folders = {store.recorded_folder(spec) for request in requests for spec, _ in request.pairs}
+    return sorted(path for folder in folders for path in folder.rglob("*.nc"))
+
+
+def _recorded_audit() -> Path | None:
+    """Return the folder of the audit of a network of scale "laptop" that the page "audit" shows."""
+    return next((path.parent for path in sorted((data_folder() / "recorded" / "audits").glob(f"*/{REPORT}"))), None)
+
+
+def _is_complete(name: str, scale: str) -> bool:
+    """Return whether all runs of a section are stored at a scale; True for a page that is no section."""
+    if name not in registry.SECTIONS:
+        return True
+    request = registry.request(name, scale)
+    stored = keep_stored(request)
+    return len(stored.pairs) == len(request.pairs) and not stored.incomplete
+
+
+def is_made(mark: Path, digest: str) -> bool:
+    """Return whether something was made from what has a digest, which is then in the file `mark`."""
+    return mark.exists() and mark.read_bytes() == digest.encode()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the book, and what of it is shown.
+
+    Parameters
+    ----------
+    name, scale
+        of its notebook and of the book.
+    parts
+        the executions that are shown, with their digests.
+    coming
+        whether results on digits follow, which a line at the top says.
+    """
+
+    name: str
+    scale: str
+    parts: Mapping[str, str]
+    coming: bool
+
+    @property
+    def target(self) -> Path:
+        """The executed notebook of which the page is rendered."""
+        return build_folder() / _EXECUTED / f"{self.name}.ipynb"
+
+    @property
+    def digest(self) -> str:
+        """What the executed notebook is made from."""
+        return digest([str(self.coming), *self.parts.values()])
+
+    def stale(self) -> dict[str, str]:
+        """Return the executions that are missing or outdated, with their digests."""
+        files = {one: build_folder() / f"{one}.ipynb" for one in self.parts}
+        return {
+            one: made
+            for one, made in self.parts.items()
+            if not (files[one].exists() and is_made(files[one].with_suffix(".digest"), made))
+        }
+
+    def is_made(self) -> bool:
+        """Return whether the executed notebook shows all of this."""
+        return self.target.exists() and is_made(self.target.with_suffix(".digest"), self.digest)
+
+    def compose(self) -> None:
+        """Write the executed notebook from its executions."""
+        recorded, computed = (build_folder() / f"{folder}/{self.name}.ipynb" for folder in (RECORDED, _COMPUTED))
+        others = scales.scales_beside(self.scale) if self.name in registry.SECTIONS else []
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        self.target.with_suffix(".digest").unlink(missing_ok=True)
+        if self.coming:
+            shutil.copy(next((build_folder() / f"{one}.ipynb" for one in self.parts), notebooks.find(self.name)), self.target)
+            scale_switch.note_missing(self.target, self.name, self.scale, complete=False, head=COMING)
+        else:
+            shutil.copy(computed, self.target)
+            if len(self.parts) > 1:
+                other = scale_switch.scale_of(recorded, "laptop")
+                complete = _is_complete(self.name, other)
+                scale_switch.merge(recorded, self.target, (other, self.scale), self.name, complete=complete)
+            elif others:
+                scale_switch.mark_computed(self.target, (others[-1], self.scale))
+        write(self.target.with_suffix(".digest"), self.digest.encode())
+
+
+def pages(scale: str, made_of: Mapping[str, Mapping[str, str]], *, first: bool = False) -> list[Page]:
+    """Return the pages of the book of a scale, made of `executions`; first: as they can be before results on digits are."""
+    shown = []
+    for name, parts in made_of.items():
+        coming = first and (name in (*_LEDGERS, "audit") or not _is_complete(name, scale))
+        kept = (_COMPUTED if name in _LEDGERS else RECORDED) if coming else ""
+        shown.append(Page(name, scale, {one: made for one, made in parts.items() if one.startswith(kept)}, coming))
+    return shown
+
+
+def _execute(one: str, scale: str, made: str) -> float:
+    """Carry out an execution, "recorded/claims", mark it with its digest, and return its seconds."""
+    began = time.perf_counter()
+    folder, _, name = one.partition("/")
+    source, target, failed = notebooks.find(name), build_folder() / f"{one}.ipynb", build_folder() / "failed" / f"{name}.ipynb"
+    target.with_suffix(".digest").unlink(missing_ok=True)
+    audit = {"weights": str(_recorded_audit())} if name == "audit" else {}
+    if folder == _COMPUTED:
+        scaled = scale != "quick" and "scale" in notebooks.parameters(source)
+        execute(name, target, {"scale": scale} if scaled else audit if scales.is_only_read(scale) else {}, failed)
+    elif audit:
+        notebooks.execute(source, target, audit, failed)
+    else:
+        # The first scale at which the page begins, else the last.
+        for other in runs.shown_scales(name, scale)[:-1]:
+            notebooks.execute(source, target, {"scale": other}, failed, tolerant=True)
+            if scale_switch.opens_with_chart(target):
+                break
+    write(target.with_suffix(".digest"), made.encode())
+    return time.perf_counter() - began
+
+
+def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path) -> None:
+    """Execute a notebook with parameters; at a scale that is only read, cells whose runs are not recorded say so."""
+    scale = str(given.get("scale", "quick"))
+    tolerant = scale in scales.SCALES and scales.SCALES[scale].recorded_only
+    notebooks.execute(notebooks.find(name), target, given, failed, tolerant=tolerant)
+    if tolerant:
+        scale_switch.note_missing(target, name, scale, complete=_is_complete(name, scale))
+
+
+def known_seconds() -> dict[str, float]:
+    """Return the last seconds of each execution by its name, and of "render"; none if the file is missing or damaged."""
+    try:
+        return {str(name): float(value) for name, value in json.loads((build_folder() / _TIMINGS).read_text()).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def record_seconds(name: str, value: float) -> None:
+    """Keep the seconds of an execution, or of "render"."""
+    write(build_folder() / _TIMINGS, json.dumps(known_seconds() | {name: round(value, 1)}, indent=1, sort_keys=True).encode())
+
+
+def expected_seconds(stale: Collection[str]) -> float:
+    """Return the expected seconds of executions, and of rendering if there are any."""
+    known = {"render": RENDER} | known_seconds()
+    usual = median([value for name, value in known.items() if name != "render"] or [NOTEBOOK])
+    executed = sum(known.get(name, usual) for name in stale) / min(_AT_ONCE, max(len(stale), 1))
+    return executed + (known["render"] if stale else 0.0)
+
+
+@contextmanager
+def progress(stale: Collection[str], console: Console, before: float) -> Iterator[Callable[[], None]]:
+    """Show the bar of a build whose runs took `before` seconds, with the time left; what it yields ends one execution.
+
+    Nothing is shown if the output is no terminal.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    later, rendering = expected_seconds(stale), known_seconds().get("render", RENDER)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("the book", total=before + later)
+        bars.advance(task, before)
+        yield lambda: bars.advance(task, (later - rendering) / len(stale))
+
+
+def execute_pages(shown: Collection[Page], console: Console, before: float = 0.0) -> int:
+    """Execute what changed of pages, two notebooks at once, and return the number of pages that changed.
+
+    NotebookFailed names those that raised. before: seconds of the build that are done, for its progress.
+    """
+    changed = [page for page in shown if not page.is_made()]
+    left = {page.name: page.stale() for page in changed}
+    stale, errors = {one: made for some in left.values() for one, made in some.items()}, list[str]()
+    for page in (page for page in changed if not left[page.name]):
+        page.compose()
+    if not stale:
+        return len(changed)
+    scale = changed[0].scale
+    console.print(f"{plural(len(stale), 'notebook')} to execute")
+    with (
+        patch.dict(os.environ, {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}),
+        progress(stale, console, before) as advance,
+        ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
+    ):
+        # The longest first, and last the pages that read the verdicts of all others, which else were computed twice.
+        took, last = known_seconds(), {f"{_COMPUTED}/{name}" for name in _LEDGERS}
+        order = sorted(stale, key=lambda one: (one in last, -took.get(one, NOTEBOOK)))
+        futures = {workers.submit(_execute, one, scale, stale[one]): one for one in order if one not in last}
+        # The results to download, at the same time; `build` finds them, or makes what failed.
+        workers.submit(data.write_files, scale, build_folder() / "data")
+        futures |= {workers.submit(_execute, one, scale, stale[one]): one for one in order if one in last}
+        of_name = {page.name: page for page in changed}
+        for done, future in enumerate(as_completed(futures), 1):
+            one, failed = futures[future], ""
+            name = one.partition("/")[2]
+            try:
+                record_seconds(one, future.result())
+                del left[name][one]
+                if not left[name]:
+                    of_name[name].compose()
+            except notebooks.NotebookFailed as error:
+                failed = ": failed"
+                errors.append(str(error))
+            console.print(f"\\[{done}/{len(stale)}] {one}{failed}", highlight=False)
+            advance()
+    if errors:
+        raise notebooks.NotebookFailed("\n".join([*errors, f"the last good book stays in {build_folder() / 'html'}"]))
+    return len(changed)

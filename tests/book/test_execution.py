@@ -1,0 +1,181 @@
+"""Notebooks executed for the book: at which scales, when again, in which order, and how a page is put together."""
+
+import io
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import mocks
+import nbformat
+import pytest
+from rich.console import Console
+
+from classwise import runs
+from classwise.book import execution, notebooks, scale_switch
+from classwise.core.errors import NotRecorded
+from classwise.papers import registry, scales
+from classwise.papers.sections import CLEAN_AND_PGD
+from classwise.runs import store
+
+SECTION = "tian2021/4-1-class-bias"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A build folder of the test's own."""
+    monkeypatch.setattr(execution, "build_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_seconds_are_kept_and_a_damaged_file_counts_as_none(place):
+    assert execution.known_seconds() == {}
+    assert execution.expected_seconds([]) == 0
+    assert execution.expected_seconds(["a", "b"]) == execution.NOTEBOOK + execution.RENDER
+    for name, value in (("a", 10.04), ("b", 30.0), ("render", 5.0)):
+        execution.record_seconds(name, value)
+    assert execution.known_seconds() == {"a": 10.0, "b": 30.0, "render": 5.0}
+    assert execution.expected_seconds(["a"]) == 15
+    assert execution.expected_seconds(["a", "new"]) == (10 + 20) / 2 + 5  # a new one like the median of the others
+    (place / "timings.json").write_text("[1")
+    assert execution.known_seconds() == {}
+
+
+def test_the_bar_of_a_build_goes_on_where_the_runs_ended():
+    for terminal in (True, False):
+        shown = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+        with execution.progress(["a", "b"], shown, 40) as advance:
+            advance()
+            advance()
+        assert ("the book" in shown.file.getvalue()) == terminal
+
+
+def record(*sections, scale="laptop"):
+    for section in sections:
+        for spec in registry.request(section, scale).specs[:2]:
+            mocks.record(spec, *CLEAN_AND_PGD, per_class=4)
+
+
+def changed(before, after):
+    return {one for name in before for one in after[name] if before[name].get(one) != after[name][one]}
+
+
+def test_what_a_page_depends_on_is_its_own_and_that_of_ledgers_everything(data):
+    nothing = execution.executions("quick")
+    assert nothing[SECTION].keys() == {f"computed/{SECTION}"}
+    record(SECTION)
+    recorded = execution.executions("quick")
+    ledgers = {f"computed/{name}" for name in ("index", "claims", "papers")}
+    assert changed(nothing, recorded) >= {f"recorded/{SECTION}", *ledgers}
+    assert f"computed/{SECTION}" not in changed(nothing, recorded)
+    spec = registry.request(SECTION).specs[0]
+    mocks.record(spec, *CLEAN_AND_PGD, per_class=4)
+    computed = changed(recorded, execution.executions("quick"))
+    assert computed >= {f"computed/{SECTION}", *ledgers}
+    assert not any(one.startswith("recorded/") for one in computed)
+
+
+def test_the_first_book_shows_what_is_recorded_of_pages_that_wait_for_digits(data):
+    record(SECTION)
+    shown = {page.name: page for page in execution.pages("quick", execution.executions("quick"), first=True)}
+    waits, theory = shown["tian2021/6-2-background"], shown["wei2023/A-settings"]
+    assert (shown[SECTION].coming, list(shown[SECTION].parts)) == (True, [f"recorded/{SECTION}"])
+    assert (waits.coming, waits.parts) == (True, {})
+    assert (theory.coming, list(theory.parts)) == (False, ["computed/wei2023/A-settings"])
+    assert (shown["claims"].coming, list(shown["claims"].parts)) == (True, ["computed/claims"])
+
+
+def write_notebook(path, *outputs):
+    cells = [nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_code_cell("show()", outputs=list(outputs))]
+    node = nbformat.v4.new_notebook(cells=cells, metadata={"papermill": {"parameters": {}}})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(node, path)
+
+
+def test_a_page_that_waits_says_so_below_its_title(place):
+    error = nbformat.v4.new_output("error", ename="NotRecorded", evalue="no run", traceback=[])
+    write_notebook(place / f"recorded/{SECTION}.ipynb", error)
+    page = execution.Page(SECTION, "quick", {f"recorded/{SECTION}": "digest"}, coming=True)
+    page.compose()
+    node = nbformat.read(page.target, as_version=4)
+    assert [execution.COMING in cell.source for cell in node.cells] == [False, True, False]
+    assert "Not shown: no run." in node.cells[2].outputs[0].data["text/html"]
+    assert page.is_made()
+    assert not execution.Page(SECTION, "quick", page.parts, coming=False).is_made()
+    nothing = execution.Page(SECTION, "quick", {}, coming=True)
+    nothing.compose()
+    node = nbformat.read(nothing.target, as_version=4)
+    assert execution.COMING in node.cells[1].source
+    assert len(node.cells) == 1 + len(json.loads(notebooks.find(SECTION).read_text())["cells"])
+
+
+@pytest.fixture
+def executed(place, monkeypatch):
+    """A function that executes made-up pages in this process and returns the executions; pages in `fail` raise."""
+    done = []
+
+    def execute(one, scale, made):
+        if one in executed.fail:
+            raise notebooks.NotebookFailed(f"{one} failed")
+        done.append(one)
+        (place / one).parent.mkdir(parents=True, exist_ok=True)
+        (place / f"{one}.ipynb").write_text("{}")
+        (place / f"{one}.digest").write_text(made)
+        return 1.0
+
+    monkeypatch.setattr(execution, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
+    monkeypatch.setattr(execution, "_execute", execute)
+    monkeypatch.setattr(execution.data, "write_files", lambda *given: done.append("files"))
+    monkeypatch.setattr(execution.Page, "compose", lambda page: done.append(page.name))
+
+    def executed(*pages, fail=()):
+        executed.fail = fail
+        done.clear()
+        try:
+            execution.execute_pages(pages, Console(quiet=True))
+        except notebooks.NotebookFailed as error:
+            done.append(str(error).splitlines()[0])
+        return list(done)
+
+    return executed
+
+
+def test_only_what_changed_is_executed_the_longest_first_and_ledgers_last(executed):
+    page = execution.Page("a", "quick", {"recorded/a": "1", "computed/a": "1"}, coming=False)
+    ledger = execution.Page("index", "quick", {"computed/index": "1"}, coming=False)
+    execution.record_seconds("computed/a", 90)
+    order = ["computed/a", "recorded/a", "a", "files", "computed/index", "index"]
+    assert [one for one in executed(ledger, page) if one != "a"] == [one for one in order if one != "a"]
+    again = execution.Page("a", "quick", {"recorded/a": "1", "computed/a": "2"}, coming=False)
+    assert executed(again) == ["computed/a", "files", "a"]
+    assert executed(again) == ["a"]  # whose page is not there
+
+
+def test_an_execution_that_fails_leaves_the_others_for_the_next_call(executed):
+    pages = [execution.Page(name, "quick", {f"computed/{name}": "1"}, coming=False) for name in ("a", "b")]
+    assert set(executed(*pages, fail=["computed/a"])) == {"files", "computed/b", "b", "computed/a failed"}
+    assert set(executed(*pages)) == {"files", "computed/a", "a", "b"}
+
+
+@pytest.mark.parametrize(("opening", "last"), [({"matched", "laptop"}, "matched"), ({"laptop"}, "laptop"), (set(), "laptop")])
+def test_a_page_shows_the_first_recorded_scale_at_which_it_begins(place, monkeypatch, opening, last):
+    """The last one, if none does, which `scale_switch.merge` marks."""
+    tried = []
+    monkeypatch.setattr(execution.runs, "shown_scales", lambda section, scale: ["matched", "laptop", "quick"])
+    monkeypatch.setattr(execution.notebooks, "execute", lambda source, out, given, *rest, **more: tried.append(given["scale"]))
+    monkeypatch.setattr(scale_switch, "opens_with_chart", lambda out: tried[-1] in opening)
+    execution._execute(f"recorded/{SECTION}", "quick", "digest")
+    assert tried[-1] == last
+    assert execution.is_made(place / f"recorded/{SECTION}.digest", "digest")
+
+
+def test_where_nothing_may_be_computed_results_are_missing_and_no_verdict_on_them_is_kept(data, monkeypatch):
+    monkeypatch.setenv(scales.READ_ONLY, "1")
+    request = registry.request(SECTION)
+    with pytest.raises(NotRecorded, match="are not recorded"):
+        runs.outcomes(request)
+    with pytest.raises(NotRecorded, match="no run of this section"):
+        runs.keep_recorded(request)
+    assert {verdict.verdict for verdict in runs.verdicts(sections=[SECTION])} == {"not tested"}
+    assert not any((data / "verdicts").glob("*.json"))
+    assert not any(os.scandir(data / "runs")) if (data / "runs").exists() else True
+    assert store.Key(request.specs[0]).path is None
