@@ -47,7 +47,16 @@ def _path(option: str, given: str) -> Path:
     return Path(given).expanduser()
 
 
-Scale = Annotated[str, typer.Option(help="Size of the runs: quick, matched, laptop, short or paper.")]
+def _scale(given: str | None) -> str | None:
+    """Return the name of a scale; a UserError unless there is one."""
+    from classwise.papers.scales import SCALES
+
+    if given is not None and given not in SCALES:
+        raise unknown("scale", given, SCALES)
+    return given
+
+
+Scale = Annotated[str, typer.Option(help="Size of the runs: quick, matched, laptop, short or paper.", callback=_scale)]
 Workers = Annotated[
     int | None,
     typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", min=1, max=MOST_WORKERS),
@@ -224,7 +233,6 @@ def audit_network(
         raise UserError("--classes is empty; name some, such as cat,dog, or leave it out")
     _check_data_folder() if place is None else paths.check_folder(place, "--out")
     from classwise import images, runs  # torch
-    from classwise.book.audits import conclusion, write_report
     from classwise.runs import audits
 
     given: dict[str, Any] = {"model": model, "eps": eps, "attack": attack, "norm": norm, "limit": limit, "width": width}
@@ -236,6 +244,8 @@ def audit_network(
     if other:
         console.print(f"the other network: {other.weights}", markup=False, soft_wrap=True)
         audits.run_audit(other, console)
+    from classwise.book.audits import conclusion, write_report  # altair
+
     console.print("writing the report")
     given |= {"weights": audit.weights, "dataset": images.absolute(dataset), "against": other and other.weights}
     page, numbers = write_report(audit, other, given, fail_below)
@@ -247,7 +257,9 @@ def audit_network(
 @app.command("record")
 def record_runs(
     out: Annotated[str | None, typer.Option(help="Folder of the archives; with --scale, data/recorded/ is the default.")] = None,
-    scale: Annotated[str | None, typer.Option(help="Use the queue of this scale: data/recorded/<scale>.toml.")] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="Use the queue of this scale: data/recorded/<scale>.toml.", callback=_scale)
+    ] = None,
     budget: Annotated[str, typer.Option(help="Time limit, in hours (h), minutes (m), seconds (s): 1h30m, 9m, 30s.")] = "9m",
     queue: Annotated[str | None, typer.Option(help="The queue; by default data/recorded/queue.toml.")] = None,
     full_weights: Annotated[bool, typer.Option("--full-weights", help="Also pack the weights as they are, in float32.")] = False,

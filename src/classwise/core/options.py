@@ -1,8 +1,8 @@
 """Options by name: the fields of a frozen dataclass, replaced and checked."""
 
 import operator
-from collections.abc import Collection, Mapping
-from dataclasses import fields, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import Field, fields, replace
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -95,9 +95,15 @@ def _check_type(what: str, name: str, value: object, hint: Any) -> None:
 
 def check_fields(item: Any, what: str) -> None:
     """Raise UserError if a field of a dataclass instance is of another type than its hint or out of bounds; `what` names it."""
-    for field in fields(item):
-        _check_type(what, field.name, getattr(item, field.name), type_hints(type(item))[field.name])  # type: ignore[arg-type]
+    for field, value in _given(item):
+        _check_type(what, field.name, value, type_hints(type(item))[field.name])  # type: ignore[arg-type]
     check_bounds(item, f"{what}: ")
+
+
+def _given(item: Any) -> Iterator[tuple[Field[Any], Any]]:
+    """Yield the fields of a dataclass instance with their values, but for the defaults, of which a run has thirty."""
+    named = ((field, getattr(item, field.name)) for field in fields(item))
+    return ((field, value) for field, value in named if value is not field.default)
 
 
 def check_bounds(item: Any, prefix: str = "") -> None:
@@ -105,8 +111,8 @@ def check_bounds(item: Any, prefix: str = "") -> None:
 
     Such a type is Annotated: with bounds (Ge, Gt, Le, Lt), then also with words for all of them, or with OneOf.
     """
-    for field in fields(item):
-        value, exceeded, words = getattr(item, field.name), "", ""
+    for field, value in _given(item):
+        exceeded, words = "", ""
         for mark in getattr(field.type, "__metadata__", ()):
             kind = type(mark).__name__.lower()
             if isinstance(mark, OneOf) and value not in mark.names:

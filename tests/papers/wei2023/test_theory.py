@@ -35,8 +35,8 @@ def weights(model, number=61):
 
 def simulated(model, points, w, eps=0.0, b=0.0):
     """Return the accuracy on drawn points in percent."""
-    moved = points.total - theory.SIGN * model.d * eps
-    return 100 * (theory.SIGN * (points.x1 + moved / w + b) > 0).mean("point")
+    moved = points.total - theory.sign() * model.d * eps
+    return 100 * (theory.sign() * (points.x1 + moved / w + b) > 0).mean("point")
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -7,6 +7,7 @@ label; it cannot change the sign of x1. Accuracies of a `Model` are in percent.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ from scipy.special import logit, ndtr
 from classwise.core.errors import UserError
 
 LABELS = ("easy", "hard")
-# The label y of each class.
-SIGN = xr.DataArray([1.0, -1.0], coords={"label": list(LABELS)}, dims="label")
+
+
+@cache
+def sign() -> xr.DataArray:
+    """Return the label y of each class; not made on import, since xarray then imports dask."""
+    return xr.DataArray([1.0, -1.0], coords={"label": list(LABELS)}, dims="label")
 
 
 def accuracy(w: Any, p: Any, margin: Any, variance: Any, d: Any, b: Any = 0.0) -> Any:
@@ -63,7 +68,7 @@ class Model:
     @property
     def p(self) -> xr.DataArray:
         """The probability that x1 equals the label, by label."""
-        return SIGN.copy(data=[self.p_easy, self.p_hard])
+        return sign().copy(data=[self.p_easy, self.p_hard])
 
     @property
     def log_odds(self) -> float:
@@ -78,7 +83,7 @@ class Model:
 
     def accuracy(self, w: Any, eps: Any = 0.0, b: float = 0.0) -> xr.DataArray:
         """Return the accuracy of each class (label) in percent under an attack of radius eps; w, eps: numbers or DataArrays."""
-        result: xr.DataArray = 100 * accuracy(w, self.p, self.eta - eps, self.variance, self.d, b * SIGN)
+        result: xr.DataArray = 100 * accuracy(w, self.p, self.eta - eps, self.variance, self.d, b * sign())
         return result.rename("accuracy")
 
     def trained_weight(self, eps: Any, *, intercept: bool = False) -> Any:
@@ -88,7 +93,7 @@ class Model:
 
     def peaks(self, eps: float = 0.0) -> xr.DataArray:
         """Return the weight at which each class (label) has its highest accuracy under an attack of radius eps."""
-        return SIGN.copy(data=best_weight(logit(self.p.values), self.eta - eps, self.variance))
+        return sign().copy(data=best_weight(logit(self.p.values), self.eta - eps, self.variance))
 
     def preferred_radius(self, eps: Any) -> xr.DataArray:
         """Return the training radius whose weight is best for each class (label) under an attack of radius eps.
@@ -107,6 +112,6 @@ def draw(model: Model, number: int, seed: int = 0) -> xr.Dataset:
     rng = np.random.default_rng(seed)
     coords = {"label": list(LABELS), "point": np.arange(number)}
     chance, normal = (xr.DataArray(make((2, number)), coords) for make in (rng.random, rng.standard_normal))
-    x1 = SIGN * (2.0 * (chance < model.p) - 1)
-    total = SIGN * model.d * model.eta + np.sqrt(model.d * model.variance) * normal
+    x1 = sign() * (2.0 * (chance < model.p) - 1)
+    total = sign() * model.d * model.eta + np.sqrt(model.d * model.variance) * normal
     return xr.Dataset({"chance": chance, "normal": normal, "x1": x1, "total": total})

@@ -66,8 +66,6 @@ class Item:
 
 def default(scale: str | None = None) -> Path:
     """Return the queue of the project, or its queue of one scale."""
-    if scale is not None and scale not in scales.SCALES:
-        raise unknown("scale", scale, scales.SCALES)
     path = checkout() / "data" / "recorded" / f"{scale or 'queue'}.toml"
     if scale is not None and not path.exists():
         raise UserError(f"scale {scale!r} has no queue of its own ({path}); leave --scale out, or name a queue with --queue")
