@@ -22,20 +22,22 @@ SECTION = "tian2021/4-1-class-bias"
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
-    """A build folder of the test's own."""
+    """A build folder of the test's own, and a machine of reference."""
     monkeypatch.setattr(execution, "build_folder", lambda: tmp_path)
+    (tmp_path / "reference.json").write_text(json.dumps({"executions": {"c": 7, "d": 50, "e": 7, "render": 30}}))
+    monkeypatch.setattr(execution, "REFERENCE", tmp_path / "reference.json")
     return tmp_path
 
 
 def test_seconds_are_kept_and_a_damaged_file_counts_as_none(place):
     assert execution.known_seconds() == {}
     assert execution.expected_seconds([]) == 0
-    assert execution.expected_seconds(["a", "b"]) == execution.NOTEBOOK + execution.RENDER
+    assert execution.expected_seconds(["c", "d", "new"]) == (7 + 50 + 7) / 2 + 30  # a new one like the median of all
     for name, value in (("a", 10.04), ("b", 30.0), ("render", 5.0)):
         execution.record_seconds(name, value)
     assert execution.known_seconds() == {"a": 10.0, "b": 30.0, "render": 5.0}
     assert execution.expected_seconds(["a"]) == 15
-    assert execution.expected_seconds(["a", "new"]) == (10 + 20) / 2 + 5  # a new one like the median of the others
+    assert execution.expected_seconds(["a", "d"]) == (10 + 50) / 2 + 5
     (place / "timings.json").write_text("[1")
     assert execution.known_seconds() == {}
 

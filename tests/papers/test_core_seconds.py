@@ -1,24 +1,25 @@
-"""What the pages of each paper cost at scale quick, by the rates of one idle core in golden/core-seconds.json.
+"""What the pages of each paper cost at scale quick, by the rates of one idle core in runs/schedule/reference.json.
 
 `python -m tests.papers.test_core_seconds` writes that file from the measurements of a build that began with no runs on an idle
 machine. Nothing is timed here: the forecast counts operations, so that a section that requests more is noticed at once.
 """
 
 import json
+import re
 import sys
-from pathlib import Path
 
 import pytest
 
-from classwise.book import build
+from classwise.book import execution
 from classwise.papers import registry
-from classwise.runs.schedule.cost import Costs, pace_file
+from classwise.papers.sections import CLEAN_AND_PGD
+from classwise.runs.schedule import REFERENCE
+from classwise.runs.schedule.cost import Costs, DeviceSpeed, device_speed, pace_file, reference_costs
 
-FILE = Path(__file__).parents[1] / "golden" / "core-seconds.json"
-REFERENCE = json.loads(FILE.read_text()) if FILE.exists() else {}
+KNOWN = json.loads(REFERENCE.read_text())
 # The seconds of one core that the pages of a paper, "" for those of none, may take at scale quick by the forecast: trainings,
-# evaluations and the execution of notebooks; what several share counts for the first. Two cores need 19 minutes for the book.
-CORE_SECONDS: dict[str, float] = {"benz2020": 780, "tian2021": 430, "wei2023": 365, "entropy2022": 420, "": 305}
+# evaluations and the execution of notebooks; what several share counts for the first. Two cores need 16 minutes for the book.
+CORE_SECONDS: dict[str, float] = {"benz2020": 560, "tian2021": 360, "wei2023": 360, "entropy2022": 370, "": 240}
 
 
 def forecast(costs: Costs) -> tuple[dict[str, float], set[str]]:
@@ -33,32 +34,35 @@ def forecast(costs: Costs) -> tuple[dict[str, float], set[str]]:
     return result, {spec.id for spec, evaluation in counted if costs.rate(spec, evaluation) is None}
 
 
-@pytest.fixture
-def known(tmp_path):
-    path = tmp_path / "pace.json"
-    path.write_text(json.dumps({REFERENCE["device"]: REFERENCE["rates"]}))
-    return Costs(REFERENCE["device"], gpu=False, file=path)
-
-
-def test_every_paper_stays_within_its_seconds(known, data):
-    runs, unmeasured = forecast(known)
-    assert not unmeasured, "golden/core-seconds.json lacks rates of these runs; write it again"
+def test_every_paper_stays_within_its_seconds(data):
+    runs, unmeasured = forecast(reference_costs())
+    assert not unmeasured, "reference.json lacks rates of these runs; write it again"
     total = dict.fromkeys(CORE_SECONDS, 0.0)
-    for name, value in [*runs.items(), *REFERENCE["notebooks"].items()]:
-        total[registry.paper_of(name)] += value
+    pages = {name: value for name, value in KNOWN["executions"].items() if name != "render"}
+    for name, value in [*runs.items(), *pages.items()]:
+        total[registry.paper_of(re.sub("^(recorded|computed)/", "", name))] += value
     print({paper or "no paper": round(value) for paper, value in total.items()})
     assert {paper: value for paper, value in total.items() if value > CORE_SECONDS[paper]} == {}
 
 
-def test_each_executed_page_has_its_seconds():
-    assert set(REFERENCE["notebooks"]) >= set(registry.SECTIONS)
+def test_each_execution_has_its_seconds():
+    known = {one for name, parts in execution.executions("quick").items() if name in registry.SECTIONS for one in parts}
+    assert set(KNOWN["executions"]) >= known
+
+
+def test_a_slower_machine_takes_as_much_longer_as_its_passes(data):
+    spec, same = registry.training("quick", "pgd-at", 0), reference_costs()
+    other = Costs("another", gpu=False)
+    other.speed = DeviceSpeed(same.speed.bfloat16 / 3, same.speed.float32 / 3, 3 * same.speed.call)
+    assert other.seconds(spec) == pytest.approx(3 * same.seconds(spec))
+    assert other.seconds(spec, CLEAN_AND_PGD[1]) == pytest.approx(3 * same.seconds(spec, CLEAN_AND_PGD[1]))
 
 
 if __name__ == "__main__":
     from classwise.runs.compute import device
 
     here = device.name_and_threads()[0]
-    rates = json.loads(pace_file().read_text())[here]
-    notebooks = {name: value for name, value in build.known_seconds().items() if name != "render"}
-    FILE.write_text(json.dumps({"device": here, "rates": rates, "notebooks": notebooks}, indent=1, sort_keys=True) + "\n")
+    known = {"device": here, "rates": json.loads(pace_file().read_text())[here], "speed": device_speed(here, gpu=False)}
+    known["executions"] = execution.known_seconds()
+    REFERENCE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     sys.exit(0)

@@ -131,14 +131,14 @@ def announce(
     return of_runs
 
 
-def ensure_runs(wanted: "Wanted", scale: str, console: Console, **workers: Any) -> None:
-    """Compute what is missing of runs; at a scale that is only read, print in one line how much that is."""
+def ensure_runs(wanted: "Wanted", scale: str, console: Console, **workers: Any) -> int:
+    """Compute what is missing and return for how many runs; at a scale that is only read, print in one line how much that is."""
     from classwise.runs.schedule import forecast, pool  # torch
 
     if scales.SCALES[scale].recorded_only:
         console.print(forecast.not_recorded(wanted, scale), highlight=False, soft_wrap=True)
-    else:
-        pool.ensure_runs(wanted, repair=True, console=console, **workers)
+        return 0
+    return pool.ensure_runs(wanted, repair=True, console=console, **workers)
 
 
 def _run_sphinx(sources: Path, fresh: Path) -> None:
@@ -225,8 +225,9 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
                 _render(scale, console)
             console.print(f"what is recorded can be read: {page}\nresults on digits follow", highlight=False, soft_wrap=True)
         more = {} if only_read else {"after": execution.expected_seconds(stale)}
-        ensure_runs(wanted, scale, console, workers=workers, scheduler=scheduler, **more)
-        changed = execution.execute_pages(execution.pages(scale, execution.executions(scale)), console, before)
+        if ensure_runs(wanted, scale, console, workers=workers, scheduler=scheduler, **more):
+            made_of = execution.executions(scale)
+        changed = execution.execute_pages(execution.pages(scale, made_of), console, before)
         if not (_render(scale, console) or changed):
             console.print("nothing changed")
     return page

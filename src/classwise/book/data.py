@@ -70,14 +70,17 @@ def stored_results(scale: str) -> list[Stored]:
     """Return every stored result of the sections of the book, and comparisons of epochs, in the order of their paths."""
     result: dict[Path, Stored] = {}
     for name in (scale, *scales_beside(scale)):
+        keys: dict[Key, None] = {}
         for section in registry.SECTIONS:
             request = registry.request(section, name)
             present = {spec for spec, _ in keep_stored(request).pairs}
             # Traces may be stored of evaluations whose outcomes are not.
             for spec, evaluations in (pair for pair in request.pairs if pair[0] in present):
-                for key in [Key(spec), *(Key(spec, kind, one) for one in evaluations for kind in store.UNDER_EVALUATIONS)]:
-                    if (path := key.path) is not None:
-                        result.setdefault(path, Stored(path, name, spec, key.evaluation))
+                of_run = [Key(spec), *(Key(spec, kind, one) for one in evaluations for kind in store.UNDER_EVALUATIONS)]
+                keys |= dict.fromkeys(of_run)
+        for key in keys:
+            if (path := key.path) is not None:
+                result.setdefault(path, Stored(path, name, key.spec, key.evaluation))
         compared = convergence_file(name)
         if compared.exists():
             result[compared] = Stored(compared, name)

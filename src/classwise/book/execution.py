@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -29,14 +30,15 @@ from classwise.runs.audits import REPORT
 from classwise.runs.compute.processes import end_with_parent
 from classwise.runs.pages import stored_beside
 from classwise.runs.recorded import keep_stored
+from classwise.runs.schedule import REFERENCE
 from classwise.stats import benchmarks
 
 _BOOK = Path(__file__).parent
 # The code that only decides how pages look: a change of it renders the book and executes nothing.
 SHELL = [*(_BOOK / f"{name}.py" for name in ("data", "figures", "pages", "new_page", "sphinx_extension"))]
 SHELL += [_BOOK / "charts.js", _BOOK / "dictionary.csv"]
-# Executions at once, and the seconds of an execution and of rendering that were never measured; the file of those measured here.
-_AT_ONCE, NOTEBOOK, RENDER, _TIMINGS = 2, 7.0, 30.0, "timings.json"
+# Executions at once, and the file of the seconds that they took here.
+_AT_ONCE, _TIMINGS = 2, "timings.json"
 # The root of the book, and the pages that read the verdicts of all sections.
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
@@ -60,7 +62,7 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
         beside["audit"] = digest(sorted(audit.rglob("*.*")))
     network = store.weights(registry.training("quick", "pgd-at", 0))
     further: dict[str, list[str]] = {name: [*here.values(), *beside.values()] for name in _LEDGERS}
-    further |= {"performance": [digest(benchmarks.files())], "audit": [digest([network] if network else [])]}
+    further["performance"], here["audit"] = [digest(benchmarks.files())], digest([network] if network else [])
     result: dict[str, dict[str, str]] = {}
     for name in notebooks.names():
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]
@@ -215,12 +217,17 @@ def record_seconds(name: str, value: float) -> None:
     write(build_folder() / _TIMINGS, json.dumps(known_seconds() | {name: round(value, 1)}, indent=1, sort_keys=True).encode())
 
 
+def _usual_seconds() -> Mapping[str, float]:
+    """Return the seconds of executions and of "render": the last here, else on the machine of the reference, else the median."""
+    known = json.loads(REFERENCE.read_text())["executions"] | known_seconds()
+    usual = median(value for one, value in known.items() if one != "render")
+    return defaultdict(lambda: usual, known)
+
+
 def expected_seconds(stale: Collection[str]) -> float:
     """Return the expected seconds of executions, and of rendering if there are any."""
-    known = {"render": RENDER} | known_seconds()
-    usual = median([value for name, value in known.items() if name != "render"] or [NOTEBOOK])
-    executed = sum(known.get(name, usual) for name in stale) / min(_AT_ONCE, max(len(stale), 1))
-    return executed + (known["render"] if stale else 0.0)
+    took = _usual_seconds()
+    return sum(took[one] for one in stale) / min(_AT_ONCE, max(len(stale), 1)) + (took["render"] if stale else 0.0)
 
 
 @contextmanager
@@ -230,7 +237,7 @@ def progress(stale: Collection[str], console: Console, before: float) -> Iterato
     Nothing is shown if the output is no terminal.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    later, rendering = expected_seconds(stale), known_seconds().get("render", RENDER)
+    later, rendering = expected_seconds(stale), _usual_seconds()["render"]
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task("the book", total=before + later)
         bars.advance(task, before)
@@ -257,8 +264,8 @@ def execute_pages(shown: Collection[Page], console: Console, before: float = 0.0
         ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
     ):
         # The longest first, and last the pages that read the verdicts of all others, which else were computed twice.
-        took, last = known_seconds(), {f"{_COMPUTED}/{name}" for name in _LEDGERS}
-        order = sorted(stale, key=lambda one: (one in last, -took.get(one, NOTEBOOK)))
+        took, last = _usual_seconds(), {f"{_COMPUTED}/{name}" for name in _LEDGERS}
+        order = sorted(stale, key=lambda one: (one in last, -took[one]))
         futures = {workers.submit(_execute, one, scale, stale[one]): one for one in order if one not in last}
         # The results to download, at the same time; `build` finds them, or makes what failed.
         workers.submit(data.write_files, scale, build_folder() / "data")

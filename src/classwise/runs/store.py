@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -193,14 +194,36 @@ def set_aside(path: Path) -> None:
     path.replace(path.with_suffix(".damaged"))
 
 
-def is_intact(key: Key, tell: Callable[[str], None], *, repair: bool) -> bool:
-    """Return whether a result is stored and undamaged; its files are read in full.
+@contextmanager
+def remembered_files() -> Iterator[dict[str, list[int]]]:
+    """Yield the sizes and times of change of files that were found undamaged, by path; what is added is kept in data/runs/."""
+    file, known = data_folder() / "runs" / "intact.json", dict[str, list[int]]()
+    with suppress(OSError, ValueError, TypeError):
+        known = dict(json.loads(file.read_text(encoding="utf-8")))
+    before = dict(known)
+    yield known
+    if known != before:
+        with suppress(OSError):  # a folder that can only be read: they are read again the next time
+            write(file, json.dumps(known).encode())
 
-    `tell` is called with a sentence about a damaged file; `repair` also renames it, so that it is computed again. One that was
-    recorded elsewhere cannot be computed again: it raises Damaged if `repair`, else it counts as stored.
+
+def is_intact(key: Key, tell: Callable[[str], None], *, repair: bool, known: dict[str, list[int]] | None = None) -> bool:
+    """Return whether a result is stored and undamaged; its files are read in full, unless they are known and have not changed.
+
+    known: as of `remembered_files`, which are added to. `tell` is called with a sentence about a damaged file; `repair` also
+    renames it, so that it is computed again. One that was recorded elsewhere cannot be computed again: it raises Damaged if
+    `repair`, else it counts as stored.
     """
+    path = key.path
+    # Of a folder of images also these may have changed.
+    seen = {} if known is None or path is None or folder_digest(key.subject.dataset) else known
+    state = [] if path is None else [(stat := path.stat()).st_size, stat.st_mtime_ns]
+    if seen.get(str(path)) == state:
+        return True
     try:
-        return key.read(repair=repair, tell=tell) is not None
+        intact = key.read(repair=repair, tell=tell) is not None
+        seen |= {str(path): state} if intact and key.path == path else {}
+        return intact
     except Damaged:
         if repair:
             raise

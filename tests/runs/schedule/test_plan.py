@@ -383,3 +383,27 @@ def test_progress_ends_a_run_with_its_last_task_or_its_first_failure(data, small
     assert lines[0] == "2 runs to compute"
     assert lines[1].startswith("[1/2] pgd-at on digits, seed 0: ")
     assert lines[2] == "[2/2] pgd-at on digits, seed 1: failed"
+
+
+def test_a_file_that_was_read_and_has_not_changed_is_not_read_again(data, small, monkeypatch):
+    mocks.record(small, PGD)
+    key, told, read = Key(small, OUTCOMES, PGD), [], []
+    load = results.load
+    monkeypatch.setattr(results, "load", lambda path, kind: read.append(path) or load(path, kind))
+
+    def intact():
+        store._loaded.cache_clear()
+        read.clear()
+        with store.remembered_files() as known:
+            return store.is_intact(key, told.append, repair=False, known=known)
+
+    assert (intact(), len(read)) == (True, 1)
+    assert (intact(), len(read)) == (True, 0)
+    key.path.touch()
+    assert (intact(), len(read)) == (True, 1)
+    key.path.write_bytes(b"damaged")
+    for _ in range(2):  # what is damaged is never remembered
+        assert (intact(), len(read)) == (True, 1)  # recorded elsewhere
+    assert "is damaged and was recorded elsewhere" in told[-1]
+    (data / "runs" / "intact.json").write_text("[")
+    assert intact()

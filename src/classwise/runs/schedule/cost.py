@@ -1,8 +1,11 @@
-"""How long runs take on a device: by rates measured there, kept in data/runs/pace.json, else by the number of operations."""
+"""How long runs take on a device: by rates measured there, kept in data/runs/pace.json, else from those of another machine.
+
+Of networks that were not measured on that one either, the number of operations decides.
+"""
 
 import json
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -12,7 +15,7 @@ from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.runs import store
 from classwise.runs.compute.work import Timing
-from classwise.runs.schedule import flops
+from classwise.runs.schedule import REFERENCE, flops
 from classwise.runs.schedule.flops import Flops
 
 # A network on a dataset in a precision, and what it does: it trains or is attacked, with a defence.
@@ -110,8 +113,9 @@ class Costs:
         if rate is not None:
             return work.operations / rate
         precision = spec.precision if evaluation is None else evaluation.precision
-        speed = self.speed.bfloat16 if precision == "bfloat16" else self.speed.float32
-        return max(work.operations / speed, work.passes * self.speed.call)
+        assumed, elsewhere = _assumed(work, precision, self.speed), reference_costs()
+        rate = None if self.gpu else elsewhere.rate(spec, evaluation)
+        return assumed if rate is None else work.operations / rate * assumed / _assumed(work, precision, elsewhere.speed)
 
     def record(self, result: store.Key, timing: Timing) -> None:
         """Record how long a training or an evaluation took on a device; what is stored of few images has no rate of its own."""
@@ -129,6 +133,20 @@ class Costs:
     def write(self) -> None:
         """Write the file."""
         files.write(self.file, json.dumps(self.rates, indent=1, sort_keys=True).encode())
+
+
+def _assumed(work: Flops, precision: str, speed: DeviceSpeed) -> float:
+    """Return the seconds of work on a device where nothing like it was measured."""
+    return max(work.operations / (speed.bfloat16 if precision == "bfloat16" else speed.float32), work.passes * speed.call)
+
+
+@cache
+def reference_costs() -> Costs:
+    """Return what runs cost on a core of the reference machine."""
+    known = json.loads(REFERENCE.read_text())
+    costs = Costs(known["device"], gpu=False, file=REFERENCE)
+    costs.rates, costs.speed = {known["device"]: known["rates"]}, DeviceSpeed(*known["speed"])
+    return costs
 
 
 def _work(spec: Spec, evaluation: Evaluation | None) -> Flops:

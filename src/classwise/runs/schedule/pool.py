@@ -75,11 +75,9 @@ def ensure_runs(
     runs. Failed lists the runs that could not be computed.
     """
     pairs, console = plan.group_by_run(pairs), console or Console(stderr=True)
-    check(pairs)
-    tell = partial(console.print, highlight=False, soft_wrap=True)
-    left = missing(pairs, cache(partial(store.is_intact, tell=tell, repair=True))) if repair else missing(pairs)
-    if not left:
+    if not (left := _left(pairs, console) if repair else missing(pairs)):
         return 0
+    check(pairs)
     check_data_folder(writing=True)
     precisions = {key.spec.precision if key.evaluation is None else key.evaluation.precision for key in left}
     if scheduler is None and (slow := device.bfloat16_warning(precisions)):
@@ -103,6 +101,13 @@ def ensure_runs(
         where = f"\ntracebacks: {path}" if completions.traces else ""
         raise Failed(f"{len(reasons)} of {len(runs)} runs failed:\n{lines}{where}")
     return len(runs)
+
+
+def _left(pairs: Wanted, console: Console) -> dict[Key, tuple[Key, ...]]:
+    """Return what is missing or damaged; a file that was read before and has not changed is not read again."""
+    tell = partial(console.print, highlight=False, soft_wrap=True)
+    with store.remembered_files() as known:
+        return missing(pairs, cache(partial(store.is_intact, tell=tell, repair=True, known=known)))
 
 
 def costs_here() -> Costs:
