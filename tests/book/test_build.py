@@ -9,7 +9,7 @@ import zipfile
 import pytest
 from rich.console import Console
 
-from classwise.book import build, execution
+from classwise.book import build, execution, notebooks
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import scales
@@ -59,17 +59,24 @@ def built(place, data, monkeypatch):
         return note("render")
 
     monkeypatch.setattr(build, "write_table_of_contents", lambda: None)
-    monkeypatch.setattr(execution, "executions", lambda scale: {"index": {"computed/index": "digest"}})
-    monkeypatch.setattr(execution, "execute_pages", lambda shown, *given: note(f"execute {[one.coming for one in shown]}"))
+
+    def execute(shown, *given):
+        if built.fails and shown[0].coming:
+            raise notebooks.NotebookFailed("a cell failed")
+        return note(f"execute {[one.coming for one in shown]}")
+
+    monkeypatch.setattr(execution, "executions", lambda scale: {"audit": dict.fromkeys(built.parts, "digest")})
+    monkeypatch.setattr(execution, "execute_pages", execute)
     monkeypatch.setattr(build, "ensure_runs", lambda *given, **more: note("compute"))
     monkeypatch.setattr(build, "_render", render)
 
-    def call(scale="quick", **options):
+    def built(scale="quick", **options):
         steps.clear()
         build.build(scale, Console(quiet=True), **options)
         return list(steps)
 
-    return call
+    built.fails, built.parts = False, ["recorded/audit", "computed/audit"]
+    return built
 
 
 def test_a_first_book_of_what_is_recorded_comes_before_anything_is_computed(built):
@@ -79,6 +86,12 @@ def test_a_first_book_of_what_is_recorded_comes_before_anything_is_computed(buil
     assert built() == rest  # the book that is there is read meanwhile
     shutil.rmtree(build.build_folder() / "html")
     assert built() == ["execute [True], read only", "render, read only", *rest]
+    shutil.rmtree(build.build_folder() / "html")
+    built.fails = True  # the whole book may not
+    assert built() == rest
+    shutil.rmtree(build.build_folder() / "html")
+    built.parts = ["computed/audit"]  # nothing is recorded
+    assert built() == rest
 
 
 def test_a_book_of_a_scale_that_is_only_read_computes_nothing(built):
@@ -117,3 +130,6 @@ def test_a_book_is_packed_once_no_build_is_at_work_and_without_one_a_sentence_sa
     other.join(60)
     assert zipfile.ZipFile(packed[0]).namelist() == ["guide/reading.html", "index.html"]
     assert "another build of the book is at work" in said.export_text()
+    (place / "html" / "index.html").write_text(execution.COMING)
+    with pytest.raises(UserError, match="`make book` completes it"):
+        build.pack(said)

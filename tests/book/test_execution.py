@@ -68,7 +68,8 @@ def test_what_a_page_depends_on_is_its_own_and_that_of_ledgers_everything(data):
     recorded = execution.executions("quick")
     ledgers = {f"computed/{name}" for name in ("index", "claims", "papers")}
     assert changed(nothing, recorded) >= {f"recorded/{SECTION}", *ledgers}
-    assert f"computed/{SECTION}" not in changed(nothing, recorded)
+    assert f"computed/{SECTION}" in changed(nothing, recorded)  # which says how much of it is recorded
+    assert "computed/wei2023/2-theory" not in changed(nothing, recorded)
     spec = registry.request(SECTION).specs[0]
     mocks.record(spec, *CLEAN_AND_PGD, per_class=4)
     computed = changed(recorded, execution.executions("quick"))
@@ -79,11 +80,15 @@ def test_what_a_page_depends_on_is_its_own_and_that_of_ledgers_everything(data):
 def test_the_first_book_shows_what_is_recorded_of_pages_that_wait_for_digits(data):
     record(SECTION)
     shown = {page.name: page for page in execution.pages("quick", execution.executions("quick"), first=True)}
-    waits, theory = shown["tian2021/6-2-background"], shown["wei2023/A-settings"]
+    waits, theory = shown["tian2021/6-2-background"], shown["wei2023/2-theory"]
     assert (shown[SECTION].coming, list(shown[SECTION].parts)) == (True, [f"recorded/{SECTION}"])
     assert (waits.coming, waits.parts) == (True, {})
-    assert (theory.coming, list(theory.parts)) == (False, ["computed/wei2023/A-settings"])
+    assert (theory.coming, list(theory.parts)) == (False, ["computed/wei2023/2-theory"])
     assert (shown["claims"].coming, list(shown["claims"].parts)) == (True, ["computed/claims"])
+    last = {page.name: page for page in execution.pages("quick", execution.executions("quick"))}
+    assert last["claims"].parts != shown["claims"].parts  # executed again, whatever is stored by then
+    assert last["wei2023/2-theory"].parts == theory.parts
+    assert last[SECTION].parts[f"recorded/{SECTION}"] == shown[SECTION].parts[f"recorded/{SECTION}"]
 
 
 def write_notebook(path, *outputs):
@@ -165,9 +170,19 @@ def test_a_page_shows_the_first_recorded_scale_at_which_it_begins(place, monkeyp
     monkeypatch.setattr(execution.runs, "shown_scales", lambda section, scale: ["matched", "laptop", "quick"])
     monkeypatch.setattr(execution.notebooks, "execute", lambda source, out, given, *rest, **more: tried.append(given["scale"]))
     monkeypatch.setattr(scale_switch, "opens_with_chart", lambda out: tried[-1] in opening)
+    monkeypatch.setattr(scale_switch, "check_executed", lambda *given, **more: None)
     execution._execute(f"recorded/{SECTION}", "quick", "digest")
     assert tried[-1] == last
     assert execution.is_made(place / f"recorded/{SECTION}.digest", "digest")
+
+
+def test_an_execution_with_an_error_that_is_no_missing_result_is_not_kept(place, data, monkeypatch):
+    record(SECTION)
+    error = nbformat.v4.new_output("error", ename="OSError", evalue="no space left", traceback=[])
+    monkeypatch.setattr(execution.notebooks, "execute", lambda source, out, *rest, **more: write_notebook(out, error))
+    with pytest.raises(notebooks.NotebookFailed, match="no space left"):
+        execution._execute(f"recorded/{SECTION}", "quick", "digest")
+    assert not (place / f"recorded/{SECTION}.digest").exists()
 
 
 def test_where_nothing_may_be_computed_results_are_missing_and_no_verdict_on_them_is_kept(data, monkeypatch):

@@ -138,7 +138,7 @@ def ensure_runs(wanted: "Wanted", scale: str, console: Console, **workers: Any) 
     if scales.SCALES[scale].recorded_only:
         console.print(forecast.not_recorded(wanted, scale), highlight=False, soft_wrap=True)
         return 0
-    return pool.ensure_runs(wanted, repair=True, console=console, **workers)
+    return pool.ensure_runs(wanted, repair=True, remember=True, console=console, **workers)
 
 
 def _run_sphinx(sources: Path, fresh: Path) -> None:
@@ -204,26 +204,33 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
     Where there is no book yet, one of what is recorded is rendered before anything is computed.
     """
     requests = {name: registry.request(name, scale) for name in registry.SECTIONS}
-    page, only_read = build_folder() / "html" / "index.html", scales.is_only_read(scale)
+    page, only_read = build_folder() / "html" / "index.html", scales.SCALES[scale].recorded_only
     write_table_of_contents()
     # Nothing is computed for the pages of verdicts on other scales either.
     with lock(console), patch.dict(os.environ, {scales.READ_ONLY: "1"} if only_read else {}):
         from classwise.runs.schedule import plan  # torch
 
-        wanted = plan.merge(plan.section_keys(registry.SECTIONS[name], request) for name, request in requests.items())
+        of_sections = (plan.section_keys(registry.SECTIONS[name], request) for name, request in requests.items())
+        # The page of the audit shows a network of digits.
+        wanted = plan.merge([*of_sections, *([] if only_read else [{registry.training("quick", "pgd-at", 0): []}])])
         left = {} if only_read else plan.missing(wanted)
         made_of = execution.executions(scale)
-        # Whether a scheduler answers is found out first.
+        # Not with a scheduler, so that one that does not answer is reported at once.
         first = execution.pages(scale, made_of, first=True) if left and not page.exists() and scheduler is None else []
+        first = first if any(one.startswith(execution.RECORDED) for some in first for one in some.parts) else []
         at_once = {one for some in first for one in some.stale()}
         stale = {one for some in execution.pages(scale, made_of) for one in some.stale()}
         stale -= {one for one in at_once if one.startswith(execution.RECORDED)}
         before = announce(left, stale, console, workers, at_once)
         if first:
-            with patch.dict(os.environ, {scales.READ_ONLY: "1"}):
-                execution.execute_pages(first, console)
-                _render(scale, console)
-            console.print(f"what is recorded can be read: {page}\nresults on digits follow", highlight=False, soft_wrap=True)
+            try:
+                with patch.dict(os.environ, {scales.READ_ONLY: "1"}):
+                    execution.execute_pages(first, console)
+                    _render(scale, console)
+                said = f"what is recorded can be read: {page}\nresults on digits follow"
+            except RuntimeError as error:  # the whole book may not fail
+                said = f"there is no first book of what is recorded: {error}"
+            console.print(said, highlight=False, markup=False, soft_wrap=True)
         more = {} if only_read else {"after": execution.expected_seconds(stale)}
         if ensure_runs(wanted, scale, console, workers=workers, scheduler=scheduler, **more):
             made_of = execution.executions(scale)
@@ -260,6 +267,8 @@ def pack(console: Console) -> Path:
     with lock(console) if build_folder().exists() else nullcontext():
         if not (html / "index.html").exists():
             raise UserError(f"there is no book in {html} yet; `make book` builds it")
+        if execution.COMING in (html / "index.html").read_text(encoding="utf-8"):
+            raise UserError(f"the book in {html} is without digits yet; `make book` completes it")
         files = {path.relative_to(html): path for path in html.rglob("*") if path.is_file()}
         shown = {name: path for name, path in files.items() if not any(part.startswith(".") for part in name.parts)}
         write(target, data.archive({name.as_posix(): path.read_bytes() for name, path in shown.items()}))

@@ -67,7 +67,8 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     for name in notebooks.names():
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]
         result[name] = {f"{RECORDED}/{name}": digest([*used, beside[name]])} if name in beside else {}
-        result[name][f"{_COMPUTED}/{name}"] = digest([scale, *used, here.get(name, "")])
+        # A page names what is recorded of it also where it shows digits.
+        result[name][f"{_COMPUTED}/{name}"] = digest([scale, *used, here.get(name, ""), beside.get(name, "")])
     return result
 
 
@@ -167,9 +168,13 @@ def pages(scale: str, made_of: Mapping[str, Mapping[str, str]], *, first: bool =
     """Return the pages of the book of a scale, made of `executions`; first: as they can be before results on digits are."""
     shown = []
     for name, parts in made_of.items():
-        coming = first and (name in (*_LEDGERS, "audit") or not _is_complete(name, scale))
+        coming = first and (
+            name in (*_LEDGERS, "audit") or bool(name in registry.SECTIONS and registry.request(name, scale).pairs)
+        )
         kept = (_COMPUTED if name in _LEDGERS else RECORDED) if coming else ""
-        shown.append(Page(name, scale, {one: made for one, made in parts.items() if one.startswith(kept)}, coming))
+        # What is executed without digits is executed again, whatever of them is stored by now.
+        state = {one: digest([made, str(coming)]) if one.startswith(_COMPUTED) else made for one, made in parts.items()}
+        shown.append(Page(name, scale, {one: made for one, made in state.items() if one.startswith(kept)}, coming))
     return shown
 
 
@@ -179,7 +184,7 @@ def _execute(one: str, scale: str, made: str) -> float:
     folder, _, name = one.partition("/")
     source, target, failed = notebooks.find(name), build_folder() / f"{one}.ipynb", build_folder() / "failed" / f"{name}.ipynb"
     target.with_suffix(".digest").unlink(missing_ok=True)
-    audit = {"weights": str(_recorded_audit())} if name == "audit" else {}
+    audit = {"weights": str(stored)} if name == "audit" and (stored := _recorded_audit()) else {}
     if folder == _COMPUTED:
         scaled = scale != "quick" and "scale" in notebooks.parameters(source)
         execute(name, target, {"scale": scale} if scaled else audit if scales.is_only_read(scale) else {}, failed)
@@ -191,6 +196,7 @@ def _execute(one: str, scale: str, made: str) -> float:
             notebooks.execute(source, target, {"scale": other}, failed, tolerant=True)
             if scale_switch.opens_with_chart(target):
                 break
+        scale_switch.check_executed(target, name, other, complete=_is_complete(name, other))
     write(target.with_suffix(".digest"), made.encode())
     return time.perf_counter() - began
 
@@ -272,17 +278,17 @@ def execute_pages(shown: Collection[Page], console: Console, before: float = 0.0
         futures |= {workers.submit(_execute, one, scale, stale[one]): one for one in order if one in last}
         of_name = {page.name: page for page in changed}
         for done, future in enumerate(as_completed(futures), 1):
-            one, failed = futures[future], ""
+            one, error = futures[future], future.exception()
             name = one.partition("/")[2]
-            try:
-                record_seconds(one, future.result())
+            if error is None:
                 del left[name][one]
+                if not of_name[name].coming:
+                    record_seconds(one, future.result())
                 if not left[name]:
                     of_name[name].compose()
-            except notebooks.NotebookFailed as error:
-                failed = ": failed"
+            else:
                 errors.append(str(error))
-            console.print(f"\\[{done}/{len(stale)}] {one}{failed}", highlight=False)
+            console.print(f"\\[{done}/{len(stale)}] {one}{': failed' if error else ''}", highlight=False)
             advance()
     if errors:
         raise notebooks.NotebookFailed("\n".join([*errors, f"the last good book stays in {build_folder() / 'html'}"]))

@@ -120,6 +120,11 @@ def _errors(cells: Sequence["NotebookNode"]) -> Iterator[tuple[int, "NotebookNod
     yield from ((number, output) for number, output in outputs if output.output_type == "error")
 
 
+def check_executed(notebook: Path, name: str, scale: str, *, complete: bool) -> None:
+    """Raise NotebookFailed if a cell of an executed notebook failed for another reason than a missing result, as `check` does."""
+    check(_read(notebook, _GIVEN, _RAISED).cells, name, scale, complete=complete)
+
+
 def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: bool) -> None:
     """Raise NotebookFailed if a cell failed for another reason than a missing result.
 

@@ -101,7 +101,7 @@ def check_fields(item: Any, what: str) -> None:
 
 
 def _given(item: Any) -> Iterator[tuple[Field[Any], Any]]:
-    """Yield the fields of a dataclass instance with their values, but for the defaults, of which a run has thirty."""
+    """Yield the fields of a dataclass instance with their values, except those left at their default, most of a run."""
     named = ((field, getattr(item, field.name)) for field in fields(item))
     return ((field, value) for field, value in named if value is not field.default)
 

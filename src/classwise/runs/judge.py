@@ -87,7 +87,7 @@ def _is_computed(scale: str) -> bool:
 
 def _judged(section: str, scale: str, *, wait: bool = True) -> list[Verdict]:
     request = _stored(section, scale)
-    if scale == _HERE and not _is_computed(scale):  # of results that another call will complete
+    if scales.is_only_read(scale) and not scales.SCALES[scale].recorded_only:  # another call completes the results
         return _computed(section, scale, request)
     path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
     with ExitStack() as held:

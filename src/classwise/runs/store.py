@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 from filelock import FileLock
@@ -17,7 +18,7 @@ from filelock import FileLock
 import classwise
 from classwise.core import results
 from classwise.core.errors import UserError
-from classwise.core.files import folder_digest, write
+from classwise.core.files import digest, folder_digest, write
 from classwise.core.identity import Identified
 from classwise.core.paths import checkout, data_folder
 from classwise.core.results import Damaged
@@ -194,10 +195,16 @@ def set_aside(path: Path) -> None:
     path.replace(path.with_suffix(".damaged"))
 
 
+@cache
+def _format() -> str:
+    """Return a digest of what a file must be to be read."""
+    return digest([Path(results.__file__)])
+
+
 @contextmanager
-def remembered_files() -> Iterator[dict[str, list[int]]]:
-    """Yield the sizes and times of change of files that were found undamaged, by path; what is added is kept in data/runs/."""
-    file, known = data_folder() / "runs" / "intact.json", dict[str, list[int]]()
+def remembered_files() -> Iterator[dict[str, list[Any]]]:
+    """Yield the states of files that were found undamaged, by path; what is added is kept in data/runs/intact.json."""
+    file, known = data_folder() / "runs" / "intact.json", dict[str, list[Any]]()
     with suppress(OSError, ValueError, TypeError):
         known = dict(json.loads(file.read_text(encoding="utf-8")))
     before = dict(known)
@@ -207,7 +214,7 @@ def remembered_files() -> Iterator[dict[str, list[int]]]:
             write(file, json.dumps(known).encode())
 
 
-def is_intact(key: Key, tell: Callable[[str], None], *, repair: bool, known: dict[str, list[int]] | None = None) -> bool:
+def is_intact(key: Key, tell: Callable[[str], None], *, repair: bool, known: dict[str, list[Any]] | None = None) -> bool:
     """Return whether a result is stored and undamaged; its files are read in full, unless they are known and have not changed.
 
     known: as of `remembered_files`, which are added to. `tell` is called with a sentence about a damaged file; `repair` also
@@ -217,7 +224,7 @@ def is_intact(key: Key, tell: Callable[[str], None], *, repair: bool, known: dic
     path = key.path
     # Of a folder of images also these may have changed.
     seen = {} if known is None or path is None or folder_digest(key.subject.dataset) else known
-    state = [] if path is None else [(stat := path.stat()).st_size, stat.st_mtime_ns]
+    state = [] if path is None else [(stat := path.stat()).st_size, stat.st_mtime_ns, _format()]
     if seen.get(str(path)) == state:
         return True
     try:

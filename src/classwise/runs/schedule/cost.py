@@ -1,6 +1,6 @@
 """How long runs take on a device: by rates measured there, kept in data/runs/pace.json, else from those of another machine.
 
-Of networks that were not measured on that one either, the number of operations decides.
+Of a network that was measured on neither, the number of operations decides.
 """
 
 import json

@@ -64,6 +64,7 @@ def ensure_runs(
     workers: int | None = None,
     scheduler: str | None = None,
     repair: bool = False,
+    remember: bool = False,
     console: Console | None = None,
     after: float = 0.0,
 ) -> int:
@@ -71,11 +72,12 @@ def ensure_runs(
 
     workers: processes on this machine; None for one for each GPU, or else CPU core. scheduler: the address of a dask.distributed
     scheduler, whose workers compute instead. repair: also read all files; damaged ones of data/runs/ are named, renamed and
-    computed again. after: the seconds of what follows, which the bar of all runs includes. All names are checked before anything
-    runs. Failed lists the runs that could not be computed.
+    computed again. remember: a file that was found undamaged and has not changed is not read again. after: the seconds of what
+    follows, which the bar of all runs includes. All names are checked before anything runs. Failed lists the runs that could not
+    be computed.
     """
     pairs, console = plan.group_by_run(pairs), console or Console(stderr=True)
-    if not (left := _left(pairs, console) if repair else missing(pairs)):
+    if not (left := _left(pairs, console, remember=remember) if repair else missing(pairs)):
         return 0
     check(pairs)
     check_data_folder(writing=True)
@@ -103,11 +105,11 @@ def ensure_runs(
     return len(runs)
 
 
-def _left(pairs: Wanted, console: Console) -> dict[Key, tuple[Key, ...]]:
-    """Return what is missing or damaged; a file that was read before and has not changed is not read again."""
+def _left(pairs: Wanted, console: Console, *, remember: bool) -> dict[Key, tuple[Key, ...]]:
+    """Return what is missing or damaged."""
     tell = partial(console.print, highlight=False, soft_wrap=True)
     with store.remembered_files() as known:
-        return missing(pairs, cache(partial(store.is_intact, tell=tell, repair=True, known=known)))
+        return missing(pairs, cache(partial(store.is_intact, tell=tell, repair=True, known=known if remember else None)))
 
 
 def costs_here() -> Costs:
