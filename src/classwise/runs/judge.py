@@ -74,11 +74,11 @@ def judge_section(section: str, request: Request) -> list[Verdict]:
 
 def _stored(section: str, scale: str) -> Request:
     """Return what is stored of a section; at scale "quick" all of it, because what is missing is computed."""
-    return _kept(registry.request(section, scale))
+    return _kept(registry.request(section, scale), scale)
 
 
-def _kept(request: Request) -> Request:
-    return request if _is_computed(request.scale) else keep_stored(request)
+def _kept(request: Request, scale: str) -> Request:
+    return request if _is_computed(scale) else keep_stored(request)
 
 
 def _is_computed(scale: str) -> bool:
@@ -143,7 +143,7 @@ def _code() -> str:
 
 def _base(scale: str) -> Request:
     """Return what shows how trainings of a scale differ, as stored; at scale "quick" all of it."""
-    return _kept(registry.base(scale))
+    return _kept(registry.base(scale), scale)
 
 
 @lru_cache(maxsize=2)
