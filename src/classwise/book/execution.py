@@ -58,11 +58,13 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     stored = {section: stored_beside(section, scale) for section in registry.SECTIONS}
     beside = {section: digest(_recorded_files(requests.values())) for section, requests in stored.items() if requests}
     here = {section: digest(_outcome_files(section, scale)) for section in registry.SECTIONS}
-    if (audit := _recorded_audit()) and "laptop" in scales.scales_beside(scale):
-        beside["audit"] = digest(sorted(audit.rglob("*.*")))
-    network = store.weights(registry.training("quick", "pgd-at", 0))
     further: dict[str, list[str]] = {name: [*here.values(), *beside.values()] for name in _LEDGERS}
-    further["performance"], here["audit"] = [digest(benchmarks.files())], digest([network] if network else [])
+    network, audit = store.weights(registry.training("quick", "pgd-at", 0)), _recorded_audit()
+    recorded = digest(sorted(audit.rglob("*.*"))) if audit else ""
+    if audit and "laptop" in scales.scales_beside(scale):
+        beside["audit"] = recorded
+    here["audit"] = digest([recorded, *([network] if network else [])])
+    further["performance"] = [digest(benchmarks.files())]
     result: dict[str, dict[str, str]] = {}
     for name in notebooks.names():
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]
