@@ -14,7 +14,9 @@ from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import scales
 from classwise.runs import store
-from classwise.runs.schedule import plan
+from classwise.runs.schedule import plan, pool
+
+ENSURE_RUNS = build.ensure_runs
 
 
 @pytest.fixture(autouse=True)
@@ -94,8 +96,10 @@ def test_a_first_book_of_what_is_recorded_comes_before_anything_is_computed(buil
     assert built() == rest
 
 
-def test_a_book_of_a_scale_that_is_only_read_computes_nothing(built):
-    assert built("laptop") == ["compute, read only", "execute [False], read only", "render, read only"]
+def test_a_book_of_a_scale_that_is_only_read_computes_nothing(built, monkeypatch):
+    monkeypatch.setattr(build, "ensure_runs", ENSURE_RUNS)
+    monkeypatch.setattr(pool, "ensure_runs", lambda *given, **more: pytest.fail("runs are computed"))
+    assert built("laptop") == ["execute [False], read only", "render, read only"]
 
 
 def book(folder):
