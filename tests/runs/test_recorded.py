@@ -2,12 +2,15 @@
 
 import errno
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import mocks
 import numpy as np
 import pytest
+from filelock import FileLock
 from mocks import record
 
 import classwise
@@ -136,6 +139,21 @@ def test_verdicts_are_computed_again_only_if_results_change(request_, data, monk
     kept.write_text("damaged")
     judged()
     assert steps.count("judge") == 3
+
+
+def test_a_section_that_another_process_judges_is_left_for_last(request_, data):
+    other = "tian2021/4-2-class-relations"
+    recorded(request_, "pgd-at", seeds=[0])
+    place = data / "verdicts"
+    place.mkdir(parents=True)
+    with ThreadPoolExecutor(1) as thread:
+        with FileLock(place / f"tian2021-4-1-class-bias-{SCALE}.lock"):
+            verdicts, latest = thread.submit(runs.verdicts, SCALE, [], [SECTION, other]), time.monotonic() + 60
+            while not (place / f"tian2021-4-2-class-relations-{SCALE}.json").exists():
+                assert time.monotonic() < latest
+                time.sleep(0.05)
+            assert [path.name for path in place.glob("*.json")] == [f"tian2021-4-2-class-relations-{SCALE}.json"]
+        assert list(dict.fromkeys(one.claim.section for one in verdicts.result(60))) == [SECTION, other]
 
 
 def test_verdicts_that_results_changed_under_are_not_kept(request_, data, monkeypatch):
