@@ -216,8 +216,9 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
         left = {} if only_read else plan.missing(wanted)
         made_of = execution.executions(scale)
         # Not with a scheduler, so that one that does not answer is reported at once.
-        first = execution.pages(scale, made_of, first=True) if left and not page.exists() and scheduler is None else []
-        first = first if any(one.startswith(execution.RECORDED) for some in first for one in some.parts) else []
+        recorded = any(one.startswith(execution.RECORDED) for parts in made_of.values() for one in parts)
+        needed = left and recorded and not page.exists() and scheduler is None
+        first = execution.pages(scale, made_of, first=True) if needed else []
         at_once = {one for some in first for one in some.stale()}
         stale = {one for some in execution.pages(scale, made_of) for one in some.stale()}
         stale -= {one for one in at_once if one.startswith(execution.RECORDED)}
