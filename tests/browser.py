@@ -52,7 +52,7 @@ def opened(
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
+        page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:", "blob:")) else wrong.append(asked.url))
         # The browser drops what a page that is left still asks for, its icon for one; without scripts it refuses those announced.
         dropped = {"net::ERR_ABORTED", *(() if script else ("csp",))}
         page.on("requestfailed", lambda asked: asked.failure in dropped or wrong.append(f"{asked.failure}: {asked.url}"))

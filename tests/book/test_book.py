@@ -30,7 +30,7 @@ HOME = TOC["root"]
 BIAS, RELATIONS = "tian2021/4-1-class-bias", "tian2021/4-2-class-relations"
 FAIRNESS = "entropy2022/1-robust-fairness"
 PAGES = [HOME, *NOTEBOOKS]
-_OF_WORDS = {"claims", "papers", *(name for name in PAGES if name.endswith("/A-settings"))}
+_OF_WORDS = {"claims", "papers", "attack", "pgd", *(name for name in PAGES if name.endswith("/A-settings"))}
 DRAWN = [name for name in PAGES if name in notebooks.names() and name not in _OF_WORDS]
 WORDS = ("claims", "papers", "tian2021/A-settings", "data", "guide/audit")
 # CHOSEN as charts.js draws it.

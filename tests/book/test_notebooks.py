@@ -36,12 +36,16 @@ def test_every_section_has_a_notebook_and_every_notebook_a_place_in_the_book():
     assert set(registry.SECTIONS) <= set(NAMES)
 
 
+# Readers do something themselves there: attack a network, or write an attack.
+TRIED = ("attack", "pgd")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_has_short_cells_without_outputs_prose_for_any_scale_and_parameters_with_a_type_and_a_comment(name):
     notebook = nbformat.read(notebooks.find(name), as_version=4)
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code(notebook))
     assert notebook.metadata.kernelspec.name == "python3"
-    assert (15 if name == "index" else 18) <= len(notebook.cells) <= 34
+    assert (10 if name in TRIED else 15 if name == "index" else 18) <= len(notebook.cells) <= 34
     assert notebook.cells[0].source.startswith("# ")
     prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     assert len(prose) >= 0.4 * len(notebook.cells)
@@ -51,9 +55,9 @@ def test_a_notebook_has_short_cells_without_outputs_prose_for_any_scale_and_para
     for cell in code(notebook):
         tree, given = ast.parse(cell.source), "parameters" in cell.metadata.get("tags", [])
         imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
-        assert len(cell.source.splitlines()) <= (16 if given else 10 if imports else 6), cell.source
+        assert len(cell.source.splitlines()) <= (16 if given else 12 if imports else 15 if name == "pgd" else 6), cell.source
         assert not given or all(isinstance(node, ast.AnnAssign) for node in tree.body)
-        for node in ast.walk(tree):
+        for node in ast.walk(tree) if name != "pgd" else ():  # where the code is the content
             assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), cell.source
             assert not (isinstance(node, ast.Import | ast.ImportFrom) and "torch" in ast.unparse(node)), cell.source
     assert sum("parameters" in cell.metadata.get("tags", []) for cell in code(notebook)) == 1
@@ -63,7 +67,7 @@ def test_a_notebook_has_short_cells_without_outputs_prose_for_any_scale_and_para
 
 
 # The list of claims begins with the numbers of its verdicts, and the settings are tables.
-FORMED = [name for name in NAMES if name not in ("claims", "papers") and not name.endswith("/A-settings")]
+FORMED = [name for name in NAMES if name not in ("claims", "papers", *TRIED) and not name.endswith("/A-settings")]
 EXPLORERS = ("class_explorer", "explorers", "theory_explorer", "trace_explorer")
 PLOTS = ("charts", "curves", "dots", "gallery", "heatmaps", "ledger", "plots")
 WORDS = {"superclass_table", "markdown", "summary", "not_tested", "notes"}  # of these modules

@@ -27,6 +27,7 @@ from classwise.core.files import digest, write
 from classwise.core.markup import plural
 from classwise.core.paths import build_folder, checkout
 from classwise.papers import registry, scales
+from classwise.papers.home import ATTACKED
 
 if TYPE_CHECKING:
     from classwise.runs.schedule.plan import Wanted
@@ -49,7 +50,7 @@ _GUIDE = (
 # The pages of no paper by the part of the book. "data" is written when the book is rendered.
 _PAGES = {
     "What holds": ("claims", "papers"),
-    "Attacks and defences": ("performance", "defences"),
+    "Attacks and defences": ("attack", "pgd", "performance", "defences"),
     "Audits": ("audit",),
     "Results": ("data",),
     "Guide": tuple(f"guide/{name}" for name in (*_GUIDE, "references", "sources")),
@@ -211,8 +212,9 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
         from classwise.runs.schedule import plan  # torch
 
         of_sections = (plan.section_keys(registry.SECTIONS[name], request) for name, request in requests.items())
-        # The page of the audit shows a network of digits.
-        wanted = plan.merge([*of_sections, *([] if only_read else [{registry.training("quick", "pgd-at", 0): []}])])
+        # The pages without a section show networks of digits.
+        shown = () if only_read else ATTACKED
+        wanted = plan.merge([*of_sections, *({registry.training("quick", name, 0): []} for name in shown)])
         left = {} if only_read else plan.missing(wanted)
         made_of = execution.executions(scale)
         # Not with a scheduler, so that one that does not answer is reported at once.

@@ -24,6 +24,7 @@ from classwise.core.files import digest, write
 from classwise.core.markup import plural
 from classwise.core.paths import build_folder, checkout, data_folder
 from classwise.papers import registry, scales
+from classwise.papers.home import ATTACKED
 from classwise.papers.sections import Request
 from classwise.runs import store
 from classwise.runs.audits import REPORT
@@ -42,6 +43,8 @@ _AT_ONCE, _TIMINGS = 2, "timings.json"
 # The root of the book, and the pages that read the verdicts of all sections.
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
+# The pages of networks of digits.
+_ON_DIGITS = ("attack", "pgd")
 # A page is executed at a scale that is only read and at that of the book, in folders of their own, and put together.
 RECORDED, _COMPUTED, _EXECUTED = "recorded", "computed", "executed"
 COMING = "Results on digits are being computed. Load this page again once the build has ended."
@@ -59,11 +62,13 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     beside = {section: digest(_recorded_files(requests.values())) for section, requests in stored.items() if requests}
     here = {section: digest(_outcome_files(section, scale)) for section in registry.SECTIONS}
     further: dict[str, list[str]] = {name: [*here.values(), *beside.values()] for name in _LEDGERS}
-    network, audit = store.weights(registry.training("quick", "pgd-at", 0)), _recorded_audit()
+    audit = _recorded_audit()
     recorded = digest(sorted(audit.rglob("*.*"))) if audit else ""
     if audit and "laptop" in scales.scales_beside(scale):
         beside["audit"] = recorded
-    here["audit"] = digest([recorded, *([network] if network else [])])
+    networks = digest([path for name in ATTACKED if (path := store.weights(registry.training("quick", name, 0)))])
+    here |= dict.fromkeys(_ON_DIGITS, networks) | {"audit": digest([recorded, networks])}
+    further[HOME].append(networks)
     further["performance"] = [digest(benchmarks.files())]
     result: dict[str, dict[str, str]] = {}
     for name in notebooks.names():
@@ -171,7 +176,7 @@ def pages(scale: str, made_of: Mapping[str, Mapping[str, str]], *, first: bool =
     shown = []
     for name, parts in made_of.items():
         coming = first and (
-            name in (*_LEDGERS, "audit") or bool(name in registry.SECTIONS and registry.request(name, scale).pairs)
+            name in (*_LEDGERS, "audit", *_ON_DIGITS) or bool(name in registry.SECTIONS and registry.request(name, scale).pairs)
         )
         kept = (_COMPUTED if name in _LEDGERS else RECORDED) if coming else ""
         # What is executed without digits is executed again, whatever of them is stored by now.

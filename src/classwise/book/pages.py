@@ -28,9 +28,10 @@ _RECOMPUTE = "Recompute this page: parameters, command and provenance"
 def to_sphinx(name: str, executed: Path, target: Path, extra: Path) -> None:
     """Write the notebook that Sphinx renders as the page `name` from its executed form, and the data of its charts below `extra`.
 
-    The code of each cell is folded. A cell with metadata {"mystnb": {"figure": {"name": ..., "caption": ...}}} becomes a figure,
-    with the number of the page and its place on it ("4.1-2"), in `classwise.book.sphinx_extension`. Cells tagged "provenance" are
-    folded with their outputs and move to the end, below the command and the parameters of the page.
+    The code of each cell is folded, unless it is tagged "shown". A cell with metadata {"mystnb": {"figure": {"name": ...,
+    "caption": ...}}} becomes a figure, with the number of the page and its place on it ("4.1-2"), in
+    `classwise.book.sphinx_extension`. Cells tagged "provenance" are folded with their outputs and move to the end, below the
+    command and the parameters of the page.
     """
     import nbformat  # slow to import
 
@@ -44,7 +45,7 @@ def to_sphinx(name: str, executed: Path, target: Path, extra: Path) -> None:
             if figure := cell.metadata.get("mystnb", {}).pop("figure", None):
                 place += 1
                 _number(cell, name, f"{_section(name)}{place}", dict(figure), extra)
-            cell.metadata.tags = [*tags, *(["hide-input"] if "hide-cell" not in tags else [])]
+            cell.metadata.tags = [*tags, *(["hide-input"] if not {"hide-cell", "shown"} & set(tags) else [])]
         if _ERROR not in tags:
             (last if PROVENANCE in tags else cells).append(cell)
     node.cells = [*cells, *_recompute(name, last, node)]

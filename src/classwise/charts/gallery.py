@@ -19,6 +19,7 @@ from PIL import Image
 from classwise.charts.descriptions import capital, describe
 from classwise.charts.primitives import Choice, Show, explorer
 from classwise.charts.style import COLUMN, GREY, names_of, tooltip
+from classwise.core import datasets
 from classwise.core.spec import Evaluation, Subject
 from classwise.stats.confidence import confidence
 
@@ -186,9 +187,18 @@ def attack_live(
         return chart(chosen_class, network, radius, int(more.get("attacked_images", 1)))
 
     names = dict.fromkeys((evaluation.attack, *LIVE_ATTACKS))
-    pages = Choice("attacked_images", [1, 2, 3, 4, 5], 1, "images, group")
-    factors = Choice("attacked_radius", [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], 1.0, "radius, times")
+    pages = Choice("attacked_images", [1, 2, 3, 4, 5], 1, f"which {count} images")
+    factors = Choice("attacked_radius", [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], 1.0, "radius, in multiples of that shown")
     return Show(draw, (Choice("chosen_attack", list(names), evaluation.attack, "attack"), pages, factors))
+
+
+def attack_widgets(
+    attacker: Callable[[Any, Evaluation], Callable[..., xr.Dataset]], subjects: Sequence[Subject], evaluation: Evaluation
+) -> Any:
+    """Return the widgets of `attack_live` alone, with choices of the class and the network; for a live kernel."""
+    networks, classes = [_name(subject) for subject in subjects], datasets.known_classes(subjects[0].dataset)
+    choices = [Choice("chosen_class", classes, classes[0], "class"), Choice("chosen_defence", networks, networks[-1], "network")]
+    return explorer(None, choices, attack_live(attacker, subjects, evaluation), live=True)
 
 
 def _name(subject: Subject) -> str:

@@ -256,6 +256,7 @@ class Show:
 def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, live: bool | None = None) -> Any:
     """Return a chart with controls of Vega, or in a live kernel with ipywidgets and `show`, drawn again after each change.
 
+    chart: None for controls and `show` alone.
     The controls of Vega need no kernel; widgets can also show what only a kernel can compute. live: None is `style.live()`.
     """
     if not (style.live() if live is None else live):
@@ -264,7 +265,7 @@ def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, li
     from IPython.display import HTML, display
 
     alt.JupyterChart.enable_offline(True)
-    view = alt.JupyterChart(chart.add_params(*[choice.param(bound=False) for choice in choices]))
+    views = [alt.JupyterChart(chart.add_params(*[choice.param(bound=False) for choice in choices]))] if chart else []
     more = show.choices if show else ()
     boxes, below = {choice.name: choice.widget() for choice in (*choices, *more)}, ipywidgets.Output()
 
@@ -279,7 +280,8 @@ def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, li
 
     for box in boxes.values():
         box.observe(again, "value")
-    for choice in choices:
-        ipywidgets.link((boxes[choice.name], "value"), (view.params, choice.name))
+    for view in views:
+        for choice in choices:
+            ipywidgets.link((boxes[choice.name], "value"), (view.params, choice.name))
     again()
-    return ipywidgets.VBox([ipywidgets.HBox(list(boxes.values()), layout={"flex_flow": "row wrap"}), view, below])
+    return ipywidgets.VBox([ipywidgets.HBox(list(boxes.values()), layout={"flex_flow": "row wrap"}), *views, below])

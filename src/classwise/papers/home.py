@@ -11,6 +11,8 @@ from classwise.stats.combine import concat_named
 
 # The section with the defences of the table, and the attack of the chart.
 SECTION, ATTACK = "tian2021/4-3-attacks-and-defences", "pgd-20"
+# The networks that readers attack; the form begins with the second one.
+ATTACKED = ("standard", "pgd-at", "trades")
 # Above this correlation over the classes the same classes are weak.
 _ALIKE = 0.5
 

@@ -8,7 +8,7 @@ that need the same run wait for each other.
 """
 
 from classwise.runs import settings
-from classwise.runs.artifacts import attack_function, example_sets, examples, gates, rebuilt, rebuilt_sets, scenes, traces
+from classwise.runs.artifacts import attack_function, example_sets, examples, gates, layers, rebuilt, rebuilt_sets, scenes, traces
 from classwise.runs.audits import audit, audit_checks, audit_outcomes
 from classwise.runs.describe import baselines, recorded_runs, recording, sanity_summary, sources, summary, training
 from classwise.runs.judge import judge_section, verdicts
@@ -33,6 +33,7 @@ __all__ = [
     "judge_section",
     "keep_recorded",
     "keep_stored",
+    "layers",
     "load_page",
     "other_datasets",
     "outcomes",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pandas as pd
 import xarray as xr
@@ -106,6 +107,25 @@ def gates(spec: Spec) -> xr.DataArray:
         raise UserError(f"{spec.name} has no gates: layer={spec.layer!r}, expected 'batch-instance'")
     values = [xr.DataArray(gate, dims="channel", coords={"channel": range(len(gate))}) for gate in layers]
     return xr.concat(values, pd.Index(range(1, len(layers) + 1), name="layer"), join="outer").rename("gate")
+
+
+def layers(specs: Sequence[Spec]) -> dict[str, dict[str, Any]]:
+    """Return the trained small CNNs of runs as arrays, by defence, for an attack without torch; trained first if necessary.
+
+    side, mean, std, classes; layers: inputs, outputs and stride of each 3x3 convolution; values: float32 kernels (row, column,
+    input, output) with the batch norm folded in and biases of all layers, the head (row, column, channel, class) last. Where
+    nothing may be computed, networks that are not there are left out. UserError for other datasets and architectures.
+    """
+    described = {}
+    for spec in specs:
+        if (spec.dataset, spec.model, spec.layer) != ("digits", "small-cnn", "batch"):
+            raise UserError(f"layers are described of small-cnn with batch norm on digits, not of {spec.name}")
+        with suppress(NotRecorded, NotAtScale):
+            ensure.ensure_results([Key(spec)])
+            from classwise.runs.compute import networks
+
+            described[spec.defence] = networks.describe_layers(spec)
+    return described
 
 
 def rebuilt(spec: Spec) -> xr.Dataset:

@@ -1,11 +1,14 @@
 """Trained networks: of runs, from their weights, and of audits."""
 
 import hashlib
+import math
 from functools import singledispatch
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import safetensors.torch
-from torch import nn
+from torch import Tensor, nn
 
 from classwise import defences, models
 from classwise.core.audit import Audit
@@ -68,3 +71,23 @@ def weights_digest(text: str, *networks: nn.Module | None) -> str:
         for value in model.state_dict().values() if model is not None else ():
             digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def describe_layers(spec: Spec) -> dict[str, Any]:
+    """Return a trained small CNN as `runs.layers` describes it."""
+    model = network_of(spec).cpu()
+    state, layers, values = model.state_dict(), list[dict[str, int]](), list[Tensor]()
+    convolutions = [layer for layer in model.modules() if isinstance(layer, nn.Conv2d)]
+    norms = [name.removesuffix("running_var") for name in state if name.endswith("running_var")]
+    for convolution, norm in zip(convolutions, norms, strict=True):
+        scale = state[f"{norm}weight"] / (state[f"{norm}running_var"] + nn.BatchNorm2d(1).eps).sqrt()
+        kernel = convolution.weight.detach() * scale[:, None, None, None]
+        values += [kernel.permute(2, 3, 1, 0), state[f"{norm}bias"] - state[f"{norm}running_mean"] * scale]
+        sizes = {"inputs": convolution.in_channels, "outputs": convolution.out_channels}
+        layers.append(sizes | {"stride": convolution.stride[0]})
+    head, channels = state["head.weight"], layers[-1]["outputs"]
+    side = math.isqrt(head.shape[1] // channels)
+    values += [head.view(-1, channels, side, side).permute(2, 3, 1, 0), state["head.bias"]]
+    described = {"side": images_of(spec, "test").shape[1], "mean": state["mean"].item(), "std": state["std"].item()}
+    arrays = np.concatenate([value.reshape(-1).numpy() for value in values])
+    return described | {"classes": len(head), "layers": layers, "values": arrays}
