@@ -31,6 +31,8 @@ KNOWN = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
 NAMES = ("EXTREMES", "CASES")
 FIELDS = ("where", "statement", "low", "high", "unit", "family", "absolute", "data", "dims", "datasets", "theirs")
 NUMBERS = ("verdict", "effect", "low", "high", "p")
+# Of the correlations those over the images of one class, which no order of classes could make.
+OVER_IMAGES = ("white-is-sure",)
 
 
 def loaded(path: Path) -> ModuleType:
@@ -135,6 +137,14 @@ def test_each_claim_holds_or_fails_as_it_must_by_the_same_numbers(claim):
         fields = [dict(zip(NUMBERS, values, strict=True)) for values in (then, now)]
         lines += differences(*fields, f"{key(claim)}, answer {number}")
     assert not lines, "\n".join(lines)
+
+
+@pytest.mark.parametrize("claim", [one for one in registry.CLAIMS if one.unit == "correlation"], ids=key)
+def test_the_row_of_a_correlation_over_classes_has_the_p_of_permuted_classes(claim):
+    over_classes = claim.name not in OVER_IMAGES
+    for one in verdicts_on(claim):
+        assert ("p (permuted classes) " in one.p_values) == over_classes, one
+        assert one.sample.endswith(", for these classes") == over_classes, one
 
 
 @pytest.mark.parametrize(

@@ -205,13 +205,17 @@ def test_resampling_over_an_unknown_dimension_is_named():
         bootstrap.resample(mocks.dataset()["count"], over=["sed"])
 
 
-def test_symmetry_test_tells_structure_from_chance():
+def p_of_symmetry(count, draws):
+    return significance.permutation_p(metrics.symmetry(significance.permute_mistakes(count, draws, 0)))
+
+
+def test_permuted_mistakes_tell_symmetry_from_chance():
     rng = np.random.default_rng(0)
     half = np.triu(rng.pareto(1.0, (10, 10)) * 4, 1)
     symmetrical = table(half + half.T + 50 * np.eye(10))
-    assert significance.symmetry_test(symmetrical, draws=500) < 0.01
+    assert p_of_symmetry(symmetrical, draws=500) < 0.01
     noise = (symmetrical.copy(data=rng.pareto(1.0, (10, 10)) * 4 + 50 * np.eye(10)) for _ in range(40))
-    chance = [significance.symmetry_test(one, draws=200) for one in noise]
+    chance = [p_of_symmetry(one, draws=200) for one in noise]
     assert np.mean(np.array(chance) < 0.05) <= 0.2
     assert 0.3 < np.mean(chance) < 0.7
 
@@ -235,9 +239,8 @@ def test_symmetry_and_groups_of_nothing_are_not_measured():
     empty = drawn(np.random.default_rng(0))
     empty[3] = 0
     for count in (nothing, empty):
-        assert np.isnan(significance.symmetry_test(count, draws=20))
         assert np.isnan(significance.groups_test(count, draws=20)).all()
-    assert np.isnan(significance.symmetry_tests(nothing)).all()
+    assert np.isnan([*significance.symmetry_tests(nothing), p_of_symmetry(nothing, draws=20)]).all()
 
 
 def test_groups_test_tells_structure_from_chance():
@@ -409,6 +412,15 @@ def test_classes_of_unequal_numbers_keep_their_own():
     np.testing.assert_allclose(drawn.sum("predicted"), np.broadcast_to(number, (51, 1, 8)).reshape(drawn.sum("predicted").shape))
     rates = metrics.accuracy(drawn).transpose("draw", "attack", "label").values
     np.testing.assert_allclose(np.sort(rates), np.broadcast_to(RISING, rates.shape))
+
+
+def test_each_attack_has_an_order_of_its_own():
+    drawn = significance.permute_classes(rates_of(RISING, RISING), "each attack", draws=50)["count"]
+    rates = metrics.accuracy(drawn).transpose("draw", "attack", "label").values
+    np.testing.assert_allclose(rates[0], [RISING, RISING])
+    np.testing.assert_allclose(np.sort(rates), np.broadcast_to(RISING, rates.shape))
+    assert (rates[1:, 0] != rates[1:, 1]).any(-1).all()
+    assert (rates[1:] != RISING).any(-1).all()
 
 
 def test_partners_are_permuted_and_networks_of_all_classes_are_not():

@@ -253,8 +253,9 @@ def _alpha(verdicts: Sequence[Verdict]) -> str:
         "where this p is below .05, so that chance gives a false “holds” among the main claims of one section in twenty at most, "
         f"and a false “fails” as often. q (Benjamini-Hochberg) is corrected for all {tested} tests of the book: of the verdicts "
         "with q below .05, at most one in twenty is expected to be false. <em>Described</em> claims are measured and not tested. "
-        "p (permuted classes) is of a correlation over classes: the chance of one as far from 0 if their order were random. It "
-        "says whether so few classes could agree by chance, and decides no verdict.</p>"
+        "p (permuted classes) is of a correlation over classes: the chance of one as far from 0 if their order, or of symmetry "
+        "the order of what each is mistaken for, were random. It says whether so few classes could "
+        "agree by chance, and decides no verdict.</p>"
     ) * (tested > 0)
 
 

@@ -73,6 +73,10 @@ def true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     return bootstrap.symmetry_draws(part, draws=draws, seed=seed).isel(defence=0, attack=0).values
 
 
+# Of a claim on symmetry.
+SYMMETRY = {"truth": true_symmetry, "permuted": "mistakes"}
+
+
 def extra_drop_of_vulnerable(weak: xr.DataArray, strong: xr.DataArray) -> xr.DataArray:
     """Return how much more the vulnerable classes lose from one attack to the other than the robust ones."""
     lost, robust = metrics.accuracy(weak) - metrics.accuracy(strong), metrics.robust_classes(weak)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.stats.metrics import confusion, groups, off_diagonal_confusion, share_in_groups, symmetry
+from classwise.stats.metrics import groups, off_diagonal_confusion, share_in_groups
 
 
 def p_text(p: float) -> str:
@@ -21,34 +21,15 @@ def p_value(p: float, symbol: str = "p") -> str:
 
 
 def permute_mistakes(count: xr.DataArray, draws: int, seed: int) -> xr.DataArray:
-    """Return confusion matrices (zero diagonal) with the off-diagonal entries of each row permuted, along a new dimension `draw`.
+    """Return counts in which, in each draw, what a class is mistaken for is in another order; the first draw has its own.
 
-    Each class keeps the number of its mistakes and their distribution; only the classes it is confused with are random.
+    Each class keeps the numbers of its mistakes. Draws are along `draw`; all networks and attacks have the same orders.
     """
-    mixed = off_diagonal_confusion(count).transpose("label", "predicted")
-    size, rng = mixed.sizes["label"], np.random.default_rng(seed)
-    off = ~np.eye(size, dtype=bool)
-    rows = mixed.values[off].reshape(size, size - 1)
-    permuted = np.zeros((draws, size, size))
-    permuted[:, off] = rng.permuted(np.broadcast_to(rows, (draws, size, size - 1)), axis=2).reshape(draws, -1)
-    return xr.DataArray(permuted, dims=("draw", "label", "predicted"), coords=mixed.coords)
-
-
-def symmetry_test(count: xr.DataArray, draws: int = 2000, seed: int = 0, *, opposed: bool = False) -> float:
-    """Return the one-sided p-value of the symmetry of the confusion matrix under permutation of the mistakes.
-
-    Of `permute_mistakes`: the chance of a matrix at least as symmetric; with `opposed`, at most as symmetric. `count` has only
-    the dimensions label and predicted. NaN if there are no mistakes, or a class has no images.
-    """
-    observed = float(symmetry(count))
-    if np.isnan(observed) or np.isnan(off_diagonal_confusion(count)).any():
-        return float("nan")
-    permuted = permute_mistakes(count, draws, seed)
-    off = ~np.eye(count.sizes["label"], dtype=bool)
-    flat, mirrored = permuted.values[:, off], permuted.values.transpose(0, 2, 1)[:, off]
-    null = np.array([np.corrcoef(rows, columns)[0, 1] for rows, columns in zip(flat, mirrored, strict=True)])
-    inside = null > observed + 1e-12 if opposed else null < observed - 1e-12
-    return float((1 + (~inside).sum()) / (1 + draws))
+    size, rng = count.sizes["label"], np.random.default_rng(seed)
+    off, orders = ~np.eye(size, dtype=bool), np.tile(np.arange(size), (1 + draws, size, 1))
+    orders[1:, off] = rng.permuted(orders[1:, off].reshape(draws, size, size - 1), axis=2).reshape(draws, -1)
+    where = xr.DataArray(orders, dims=("draw", "label", "predicted"))
+    return count.drop_vars("predicted").isel(predicted=where).assign_coords(predicted=count.predicted)
 
 
 def symmetry_tests(count: xr.DataArray) -> tuple[float, float]:
@@ -84,8 +65,8 @@ def groups_test(count: xr.DataArray, draws: int = 200, seed: int = 0) -> tuple[f
     observed = float(share_in_groups(count, groups(count)))
     if np.isnan(observed) or np.isnan(off_diagonal_confusion(count)).any():
         return float("nan"), float("nan"), float("nan")
-    right = confusion(count).where(count.label == count.predicted, 0)
-    null = np.array([float(share_in_groups(matrix, groups(matrix))) for matrix in permute_mistakes(count, draws, seed) + right])
+    permuted = permute_mistakes(count, draws, seed).transpose("draw", ...)[1:]
+    null = np.array([float(share_in_groups(matrix, groups(matrix))) for matrix in permuted])
     return observed, float(null.mean()), float((1 + (null >= observed - 1e-9).sum()) / (1 + draws))
 
 
@@ -114,22 +95,26 @@ def mantel_test(cosine: xr.DataArray, count: xr.DataArray, draws: int = 2000, se
 def permute_classes(sums: xr.Dataset, what: str, draws: int = 1000, seed: int = 0) -> xr.Dataset:
     """Return sums in which what classes are compared by has them in another order in each draw; the first draw has their own.
 
-    what: "count", the confusion matrices, compared with features or other values of images; a dimension of classes, along which
-    the counts are put in another order; another dimension, of which one member is compared with the others: the first, or
-    "attack=pgd-20". Draws are along `draw`; all seeds have the same orders.
+    what: "count", the confusion matrices, compared with features or other values of images; "mistakes", what each class is
+    mistaken for (`permute_mistakes`); a dimension of classes, along which the counts are put in another order; another dimension,
+    of which one member is compared with the others, the first or "attack=pgd-20", or each with all others, "each defence". Draws
+    are along `draw`; all seeds have the same orders.
     """
-    what, _, member = what.partition("=")
+    if what == "mistakes":
+        return sums.assign(count=permute_mistakes(sums["count"], draws, seed))
+    each, (what, _, member) = what.startswith("each "), what.removeprefix("each ").partition("=")
+    apart = {what: sums.sizes[what]} if each else {}
     classes = not member and what in sums.dims and set(map(str, sums.label.values)) & set(map(str, sums[what].values))
     dims, names = ((what,), sums[what].values) if classes else (("label", "predicted"), sums.label.values)
     free, rng = np.flatnonzero(np.isin(names, sums.label.values)), np.random.default_rng(seed)
-    orders = np.tile(np.arange(len(names)), (1 + draws, 1))
-    orders[1:, free] = free[rng.permuted(np.tile(np.arange(len(free)), (draws, 1)), axis=1)]
+    orders = np.tile(np.arange(len(names)), (1 + draws, *apart.values(), 1))
+    orders[1:, ..., free] = free[rng.permuted(np.tile(np.arange(len(free)), (draws, *apart.values(), 1)), axis=-1)]
 
     def shuffled(some: xr.DataArray) -> xr.DataArray:
-        where = {dim: xr.DataArray(orders, dims=("draw", dim)) for dim in dims if dim in some.dims}
+        where = {dim: xr.DataArray(orders, dims=("draw", *apart, dim)) for dim in dims if dim in some.dims}
         return some.drop_vars(where).isel(where).assign_coords({dim: sums[dim] for dim in where})
 
-    if classes or what == "count":
+    if classes or each or what == "count":
         # Each class has the rates of another one, of as many images as it has: other values are divided by their number.
         count, number = shuffled(sums["count"]), sums["count"].sum("predicted")
         images = shuffled(number)

@@ -150,7 +150,7 @@ CLAIMS = claims(
     {
         "most-are-correct": least(value(metrics.accuracy, ROBUST)),
         "within-superclasses": measures.superclass_excess,
-        "vice-versa": {"measure": value(metrics.symmetry, ROBUST, "pgd-20"), "truth": measures.true_symmetry},
+        "vice-versa": {**measures.SYMMETRY, "measure": value(metrics.symmetry, ROBUST, "pgd-20")},
         "similar-logits-are-mistaken": {"measure": alike_and_mistaken, **_FEATURES},
         "centred-logits-are-mistaken": {"measure": partial(alike_and_mistaken, predictor=CENTRED), **_FEATURES},
         "standard-logits-are-mistaken": {"measure": partial(alike_and_mistaken, predictor=OF_STANDARD), **_FEATURES},

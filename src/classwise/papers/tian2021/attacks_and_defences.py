@@ -105,7 +105,7 @@ CLAIMS = claims(
         "same-best-class": _printed(least(partial(distances, above=True), outer="label")),
         "cats-worst": _printed(least(partial(distances, name="cat"))),
         "cars-best": _printed(least(partial(distances, above=True, name="automobile"))),
-        "dataset-decides": _printed(agreement),
+        "dataset-decides": _printed(agreement) | {"permuted": "each defence"},
         "stronger-on-vulnerable": _printed(vulnerable_drop, *_WHITE),
         "margin-on-vulnerable": _printed(vulnerable_drop, "fgsm", "cw|margin-20"),
         "stronger-larger-cv": _printed(partial(grown, measure=metrics.cv), *_WHITE),

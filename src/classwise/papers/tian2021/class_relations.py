@@ -14,7 +14,7 @@ SECTION = Section(title="The relations among classes", defences=BIASED, evaluati
 CLAIMS = claims(
     NAME,
     {
-        "symmetry": {"measure": partial(measures.first_value, measure=metrics.symmetry), "truth": measures.true_symmetry},
+        "symmetry": {**measures.SYMMETRY, "measure": partial(measures.first_value, measure=metrics.symmetry)},
         "six-and-eight": partial(measures.pair, first="6", second="8"),
         "cat-and-dog": partial(measures.pair, first="cat", second="dog"),
         "same-superclass": measures.superclass_excess,
