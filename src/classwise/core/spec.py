@@ -253,6 +253,9 @@ class Spec(Subject):
             raise UserError(f"a run: keep_last={self.keep_last} is more than its {self.epochs} epochs")
         if self.epoch_images is not None and self.measure > self.epochs:
             raise UserError(f"a run: measure={self.measure} is beyond the end of its {self.epochs} epochs")
+        if self.averages and self.select_averages_every > self.epochs:
+            what = f"select_averages_every={self.select_averages_every}"
+            raise UserError(f"a run: {what} is beyond the end of its {self.epochs} epochs")
         if self.rebuilt == "none" and self.images_by is not None:
             raise UserError(f"a run: images_by={self.images_by!r} rebuilds nothing: add rebuilt='features', or leave it out")
         if self.rebuilt != "none" and self.images_by is None:
