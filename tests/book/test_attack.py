@@ -19,6 +19,7 @@ from classwise.charts import attack_form
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
 from classwise.papers import home, registry
+from classwise.papers.scales import READ_ONLY
 from classwise.runs.compute.networks import network_of
 
 SPECS = {name: registry.training("quick", name, 0) for name in home.ATTACKED}
@@ -184,7 +185,9 @@ def test_the_form_is_accessible_and_fits_a_phone(visit, how):
         assert page.evaluate("document.documentElement.scrollWidth") <= how[1]
 
 
-def test_without_networks_there_is_a_sentence_and_other_networks_are_refused(scenes):
+def test_without_networks_there_is_a_sentence_and_other_networks_are_refused(scenes, monkeypatch):
+    monkeypatch.setenv(READ_ONLY, "1")
+    assert runs.layers([registry.training("quick", "pgd-at", 77)]) == {}
     assert "not trained yet" in attack_form.attack_form({}, scenes, "0.2")
     with pytest.raises(UserError, match="small-cnn"):
         runs.layers([registry.training("quick", "pgd-at", 0, model="lenet")])

@@ -95,7 +95,7 @@ def test_radii_keep_their_notation(given, kept):
         ({"milestones": (5,)}, "belong to schedule='step'"),
         ({"test_selected": True}, "set select='pgd-10'"),
         ({"keep_last": 5, "epochs": 4}, "more than its 4 epochs"),
-        ({"averages": ("ema",), "select_averages_every": 5, "epochs": 4}, "select_averages_every=5 is beyond the end of its 4 epochs"),
+        ({"averages": ("ema",), "select_averages_every": 5, "epochs": 4}, "every=5 is beyond the end of its 4 epochs"),
         ({"averages": ("ema", "fawa", "ema")}, "names 'ema' twice; write each once"),
     ],
 )
