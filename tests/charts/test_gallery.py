@@ -99,6 +99,22 @@ def test_the_attacks_of_a_live_kernel_exist_for_both_norms():
             check_evaluation(Evaluation(attack=name), Spec(dataset="digits", defence="trades", eps="0.1", norm=norm, seed=0))
 
 
+def test_widgets_attack_the_class_and_the_network_that_are_chosen_without_a_chart_above():
+    asked, called = [], []
+
+    def attacker(spec, evaluation):
+        asked.append((spec.defence, evaluation.attack))
+        return lambda label, count, eps: called.append((label, eps)) or mocks.dataset("examples 1", per_class=1)
+
+    shown = gallery.attack_widgets(attacker, SPECS, Evaluation(attack="pgd-20"))
+    boxes = {box.description: box for box in shown.children[0].children}
+    assert list(boxes) == ["class", "network", "attack", "which 4 images", "radius, in multiples of that shown"]
+    assert boxes["class"].options == tuple("0123456789")
+    boxes["class"].value, boxes["network"].value = "8", "trades"
+    assert (asked[-1], called[-1]) == (("trades", "pgd-20"), ("8", "0.1"))
+    assert len(shown.children) == 2
+
+
 def test_the_last_images_of_a_class_are_said_to_be_the_last():
     show, _, _ = attacking(Evaluation(attack="pgd-20"), images=6)
     charts = [show.draw(chosen_class="3", attacked_images=group) for group in (1, 2, 3)]
