@@ -143,7 +143,7 @@ MISSING = ("NotRecorded", "no run")
         ([("NotAtScale", "this scale has no runs for 'epochs'")], True, None),
         ([("NotAtScale", "this scale has no runs for 'epochs'"), MISSING], True, 1),
         ([MISSING, ("NoAverage", "no two methods")], True, 0),
-        ([MISSING, ("KeyError", "'b'")], False, 1),
+        ([("KeyError", "'b'")], True, 0),
         ([MISSING, ("ZeroDivisionError", "division by zero")], False, 1),
         ([("NameError", "name 'result' is not defined"), MISSING], False, 0),
     ],

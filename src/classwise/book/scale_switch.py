@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from classwise.book import figures
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
-from classwise.core.errors import UNSELECTED, NotAtScale, NotRecorded
+from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.papers.claims import MeasurementError, NoAverage
 from classwise.papers.scales import dataset_of, title_of
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _FEW = 2
 # Cells that papermill adds: the parameters that were given, and where a cell raised.
 _GIVEN, _RAISED = "injected-parameters", "papermill-error-cell-tag"
-# Errors that say that results are missing, the first although all runs may be recorded; so does the KeyError of xarray's `sel`.
+# Errors that say that results are missing, the first although all runs may be recorded. Where not all are, also a KeyError: the
+# same cell selects the same on digits, where all are and none may fail.
 _NEVER = {NoAverage.__name__, NotAtScale.__name__}
 _LACKING = {NotRecorded.__name__, MeasurementError.__name__, *_NEVER}
 
@@ -128,13 +129,12 @@ def check_executed(notebook: Path, name: str, scale: str, *, complete: bool) -> 
 def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: bool) -> None:
     """Raise NotebookFailed if a cell failed for another reason than a missing result.
 
-    A result is missing where NotRecorded or a MeasurementError says so, or a selection of networks or attacks that are not there;
-    behind such a cell, also where a name is not defined. If all are recorded, only what a scale never has is missing.
+    A result is missing where NotRecorded or a MeasurementError says so, or a selection fails; behind such a cell, also where a
+    name is not defined. If all are recorded, only what a scale never has is missing.
     """
-    lacking = set(_NEVER if complete else _LACKING)
+    lacking = set(_NEVER) if complete else {*_LACKING, KeyError.__name__}
     for number, error in _errors(cells):
-        lacks = error.ename in lacking or (not complete and error.ename == "KeyError" and UNSELECTED.search(error.evalue))
-        if not lacks:
+        if error.ename not in lacking:
             raise NotebookFailed(f"{name} failed at scale {scale} in cell {number}: {error.ename}: {error.evalue}")
         lacking.add("NameError")
 

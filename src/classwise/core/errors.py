@@ -1,13 +1,10 @@
 """Errors of the user in one sentence: what was given, what was expected, what to do."""
 
-import re
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 # A table with more names than this is not listed if there are near ones, of which so many are.
 _LISTED, _NEAR = 20, 4
-# What xarray says of networks, attacks, settings or measurements that are not there.
-UNSELECTED = re.compile("not all values found in index '(defence|attack)'|No variable named")
 
 
 class UserError(ValueError):

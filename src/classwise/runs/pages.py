@@ -7,7 +7,7 @@ from typing import Any
 
 import xarray as xr
 
-from classwise.core.errors import UNSELECTED, NotAtScale, NotRecorded
+from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.papers import registry, scales
 from classwise.papers.sections import Part, Request, Section
 from classwise.runs.artifacts import scenes
@@ -67,8 +67,8 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
         named = (*how.needs, *how.optional)
         try:
             arranged[name] = how.function(*map(data.get, named))
-        except KeyError as error:  # a network that it selects is not recorded
-            if not UNSELECTED.search(str(error)) or not any(parts[part][1].incomplete for part in named if part in parts):
+        except KeyError:  # a network that it selects is not recorded, unless the plan says that all are
+            if not any(parts[part][1].incomplete for part in named if part in parts):
                 raise
     return Inputs(arranged)
 
