@@ -58,8 +58,7 @@ def _scale(given: str | None) -> str | None:
 
 Scale = Annotated[str, typer.Option(help="Size of the runs: quick, matched, laptop, short or paper.", callback=_scale)]
 Workers = Annotated[
-    int | None,
-    typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", min=1, max=MOST_WORKERS),
+    int | None, typer.Option(help="Number of runs at once; by default one for each GPU, or CPU core.", min=1, max=MOST_WORKERS)
 ]
 Scheduler = Annotated[
     str | None,

@@ -60,7 +60,8 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     code = digest(sorted({file for kind in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{kind}")} - set(SHELL)))
     stored = {section: stored_beside(section, scale) for section in registry.SECTIONS}
     beside = {section: digest(_recorded_files(requests.values())) for section, requests in stored.items() if requests}
-    here = {section: digest(_outcome_files(section, scale)) for section in registry.SECTIONS}
+    keys = {section: store.outcomes_of(registry.request(section, scale).pairs) for section in registry.SECTIONS}
+    here = {section: digest(path for key in some if (path := key.path) is not None) for section, some in keys.items()}
     further: dict[str, list[str]] = {name: [*here.values(), *beside.values()] for name in _LEDGERS}
     audit = _recorded_audit()
     recorded = digest(sorted(audit.rglob("*.*"))) if audit else ""
@@ -77,11 +78,6 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
         # A page names what is recorded of it also where it shows digits.
         result[name][f"{_COMPUTED}/{name}"] = digest([scale, *used, here.get(name, ""), beside.get(name, "")])
     return result
-
-
-def _outcome_files(section: str, scale: str) -> list[Path]:
-    """Return the stored outcomes of a section at a scale."""
-    return [path for key in store.outcomes_of(registry.request(section, scale).pairs) if (path := key.path) is not None]
 
 
 def _recorded_files(requests: Iterable[Request]) -> list[Path]:

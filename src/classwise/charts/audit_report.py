@@ -57,9 +57,9 @@ def notable_classes(count: xr.DataArray, marked: Sequence[str] | None = None, mo
     return [*first, *rest][: max(most, len(first))]
 
 
-def charted_classes(count: xr.DataArray, marked: Sequence[str] | None = None, most: int = MOST) -> list[str]:
+def charted_classes(count: xr.DataArray, marked: Sequence[str] | None = None) -> list[str]:
     """Return the notable classes in the order of the dataset."""
-    notable = set(notable_classes(count, marked, most))
+    notable = set(notable_classes(count, marked))
     return [name for name in names_of(count) if name in notable]
 
 

@@ -155,14 +155,10 @@ def inline_csv(data: Any) -> Any:
     return {"values": plain.to_csv(index=False, float_format="%.4g"), "format": {"type": "csv", "parse": parse}}
 
 
-def _rendered(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """Return the output of a cell that shows a chart: HTML, and its specification, from which the book takes the data."""
-    return {**html_renderer(spec, **metadata), CHART: json.dumps(spec)}
-
-
 def setup() -> None:
     """Make charts carry their rows as CSV, with text of at least 11 pixels; in JupyterLab, make them work without a network."""
-    alt.renderers.register("book", _rendered)
+    # HTML, and the specification, from which the book takes the data.
+    alt.renderers.register("book", lambda spec, **metadata: {**html_renderer(spec, **metadata), CHART: json.dumps(spec)})
     alt.theme.register("classwise", enable=True)(lambda: alt.theme.ThemeConfig(config=_CONFIG))
     alt.data_transformers.register("inline_csv", inline_csv)
     alt.data_transformers.enable("inline_csv")

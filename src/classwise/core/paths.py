@@ -2,22 +2,17 @@
 
 import os
 import tempfile
-from functools import cache
 from pathlib import Path
 
 import classwise
 from classwise.core.errors import UserError
 
+_ROOT = Path(classwise.__file__).resolve().parents[2]
+
 
 def checkout() -> Path:
     """Return the root of the checkout that this package runs from, or the current folder if there is none."""
-    return _root() or Path.cwd()
-
-
-@cache
-def _root() -> Path | None:
-    root = Path(classwise.__file__).resolve().parents[2]
-    return root if (root / "pyproject.toml").exists() else None
+    return _ROOT if (_ROOT / "pyproject.toml").exists() else Path.cwd()
 
 
 def data_folder() -> Path:

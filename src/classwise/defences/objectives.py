@@ -199,11 +199,6 @@ def entropy(logits: Tensor) -> Tensor:
     return -(logs.exp() * logs).sum(1)
 
 
-def kl_divergence(clean: Tensor, attacked: Tensor) -> Tensor:
-    """Return KL(p || p') of each image, from logits; gradients flow through both."""
-    return F.kl_div(attacked.log_softmax(1), clean.log_softmax(1), reduction="none", log_target=True).sum(1)
-
-
 def class_similarity(logits: Tensor, y: Tensor) -> Tensor:
     """Return the similarity of the classes of a batch: the mean of max(0, cos) over pairs of their mean logits.
 
@@ -295,8 +290,8 @@ class TRADES(Objective):
         natural = F.cross_entropy(shifted, y, reduction="none", label_smoothing=self.smoothing)
         if self.entropy > 0:
             natural = natural - self.entropy * entropy(self.scale * clean)
-        scaled = self.scale * clean
-        robust = settings.beta * kl_divergence(scaled.detach() if self.detached else scaled, self.scale * attacked)
+        p, q = ((self.scale * logits).log_softmax(1) for logits in (clean.detach() if self.detached else clean, attacked))
+        robust = settings.beta * F.kl_div(q, p, reduction="none", log_target=True).sum(1)
         if self.normalised:
             natural, robust = natural / (1 + settings.beta), robust / (1 + settings.beta)
         return LossTerms(natural, clean, attacked, robust)

@@ -78,11 +78,7 @@ def _stored(section: str, scale: str) -> Request:
 
 
 def _kept(request: Request, scale: str) -> Request:
-    return request if _is_computed(scale) else keep_stored(request)
-
-
-def _is_computed(scale: str) -> bool:
-    return scale == _HERE and not scales.is_only_read(scale)
+    return request if scale == _HERE and not scales.is_only_read(scale) else keep_stored(request)
 
 
 def _judged(section: str, scale: str, *, wait: bool = True) -> list[Verdict]:

@@ -195,10 +195,8 @@ def set_aside(path: Path) -> None:
     path.replace(path.with_suffix(".damaged"))
 
 
-@cache
-def _format() -> str:
-    """Return a digest of what a file must be to be read."""
-    return digest([Path(results.__file__)])
+# Of what a file must be to be read.
+_FORMAT = digest([Path(results.__file__)])
 
 
 @contextmanager
@@ -224,7 +222,7 @@ def is_intact(key: Key, tell: Callable[[str], None], *, repair: bool, known: dic
     path = key.path
     # Of a folder of images also these may have changed.
     seen = {} if known is None or path is None or folder_digest(key.subject.dataset) else known
-    state = [] if path is None else [(stat := path.stat()).st_size, stat.st_mtime_ns, _format()]
+    state = [] if path is None else [(stat := path.stat()).st_size, stat.st_mtime_ns, _FORMAT]
     if seen.get(str(path)) == state:
         return True
     try:

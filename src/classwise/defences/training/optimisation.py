@@ -43,11 +43,6 @@ def groups(model: nn.Module, weight_decay: float, decay: str) -> Groups:
     return [{"params": params, "weight_decay": amount, "scale": scale} for params, amount, scale in parts if params]
 
 
-def one_cycle(progress: float) -> float:
-    """Rise linearly in the first 30 %, then fall linearly to zero."""
-    return progress / 0.3 if progress < 0.3 else (1 - progress) / 0.7
-
-
 @dataclass(frozen=True)
 class Steps:
     """A piecewise constant factor of the learning rate, 1 before the first change.
@@ -67,7 +62,8 @@ class Steps:
 
 # The factor of the learning rate at each point of the training, 0 to 1.
 SCHEDULES: dict[str, Callable[[float], float]] = {
-    "one-cycle": one_cycle,
+    # Rise in the first 30 %, then fall to zero.
+    "one-cycle": lambda progress: progress / 0.3 if progress < 0.3 else (1 - progress) / 0.7,
     # Rice et al. 2020 and CFA: epochs 100 and 150 of 200, counted from 0.
     "step": Steps((0.5, 0.75), (0.1, 0.01)),
     # Epochs counted from 1. TRADES, Tian 2021, Entropy 2022: 75 and 90 of 100.

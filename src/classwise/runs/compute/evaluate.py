@@ -198,5 +198,6 @@ def trace_attack(subject: Subject, evaluation: Evaluation) -> xr.Dataset:
     with one_thread(), eval_mode(model):
         attacked = attack(model, x, y, ball, generator)
         with torch.no_grad():
-            last = model(attacked)
-    return to_xarray.trace_dataset([*model.logits, last], y, images.index, images.classes)
+            logits = torch.stack([step.cpu() for step in (*model.logits, model(attacked))], 1)
+    coords = {"image": images.index.cpu().numpy(), "step": range(logits.shape[1]), "predicted": list(images.classes)}
+    return to_xarray.label_dimensions(store.TRACE, {"truth": y, "logits": logits}, coords)

@@ -83,7 +83,10 @@ class EpochMeasurements:
                 result = evaluate.evaluate(network, data[split], attacks.build(attack), ball, settings)
                 count = evaluate.confusion_counts(result.truth, result.prediction, len(self.classes))
                 self.values["count"][place] = count.cpu().int()
-                self.values["uncertainty"][place] = _class_entropy(result, len(self.classes))
+                # In nats, NaN for a class without images.
+                total = torch.zeros(len(self.classes), device=result.truth.device)
+                total.index_add_(0, result.truth, entropy(result.logits))
+                self.values["uncertainty"][place] = (total / count.sum(1)).cpu()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything recorded so far, as tensors by name."""
@@ -105,9 +108,3 @@ class EpochMeasurements:
         if self.spec.averages:
             coords["average"] = list(self.spec.averages)
         return to_xarray.label_dimensions("history 1", self.values, coords, attrs)
-
-
-def _class_entropy(result: evaluate.Outcomes, classes: int) -> Tensor:
-    """Return the mean entropy of the predictions for the images of each class, in nats: (classes,), NaN without images."""
-    total = torch.zeros(classes, device=result.truth.device).index_add_(0, result.truth, entropy(result.logits))
-    return (total / result.truth.bincount(minlength=classes)).cpu()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -53,12 +52,6 @@ def features_dataset(values: Tensor, outcomes: Outcomes, classes: tuple[str, ...
         data |= {"place": features, "truth": truth, "prediction": outcomes.prediction}
         coords["image"] = index
     return label_dimensions("features 2", data, coords, attrs)
-
-
-def trace_dataset(logits: Sequence[Tensor], truth: Tensor, index: Tensor, classes: tuple[str, ...]) -> xr.Dataset:
-    """Return the logits (images, classes) after each step of an attack, the first at its start."""
-    coords = {"image": index.cpu().numpy(), "step": np.arange(len(logits)), "predicted": list(classes)}
-    return label_dimensions("course 1", {"truth": truth, "logits": torch.stack([step.cpu() for step in logits], 1)}, coords)
 
 
 def examples_dataset(

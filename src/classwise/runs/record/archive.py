@@ -72,7 +72,7 @@ def pack(
     """Write finished runs to the next archive of a folder and return it; None if there are none.
 
     Equal runs make equal bytes. A damaged file is set aside, unless not `repair`, and its run left out; `say` is called with a
-    line about it.
+    line about it, and about the archive.
     """
     members: dict[str, bytes] = {}
     entries: dict[str, Any] = {}
@@ -97,6 +97,7 @@ def pack(
             path = folder / f"recorded-{max(_archives(folder), default=0) + 1}.tar"
             with suppress(FileExistsError):
                 os.link(part, path)
+                say(f"packed {len(entries)} runs into {path} ({path.stat().st_size / 1e6:.1f} MB)")
                 return path
     finally:
         part.unlink(missing_ok=True)

@@ -69,7 +69,8 @@ def record(
         else:
             ready = [item for item in todo if store.complete(store.results_folder(item.spec), item.outcomes)]
             parts = [replace(item, evaluations=_present(item)) for item in todo if has_network(item.spec)] if pack_only else ready
-            _pack([item for item in parts if not _is_packed(item, packed)], out, weights, pack_only, say)
+            new = [(item.spec, item.evaluations) for item in parts if not _is_packed(item, packed)]
+            archive.pack(new, out, weights=weights, repair=not pack_only, say=say)
         for item in here:
             if store.has_recorded_network(item.spec):
                 archive.add_checksums(item.spec)
@@ -220,7 +221,7 @@ def _compute(items: Sequence[Item], budget: Budget, processes: int, say: Say) ->
         record.add(task, result)
 
     for _ in range(2):  # what another call worked on is looked at again at the end
-        left = plan.missing_keys({item.spec: item.keys for item in map(_possible, sound) if not _refused(item)}, present)
+        left = plan.missing({item.spec: item.keys for item in map(_possible, sound) if not _refused(item)}, present)
         tasks = record.possible(plan.order_tasks(left, costs))
         if not tasks or budget.left <= 0:
             break
@@ -290,22 +291,11 @@ def _file(todo: Sequence[Item], say: Say) -> None:
             say(f"not filed: {error}")
 
 
-def _pack(items: Sequence[Item], out: Path, weights: Weights, pack_only: bool, say: Say) -> None:
-    """Pack runs into one archive; with `pack_only` nothing is set aside."""
-    path = archive.pack([(item.spec, item.evaluations) for item in items], out, weights=weights, repair=not pack_only, say=say)
-    if path is not None:
-        say(f"packed {len(items)} runs into {path} ({path.stat().st_size / 1e6:.1f} MB)")
-
-
 def _last_line(here: Sequence[Item], total: int, missing: Sequence[Item], left: Sequence[str]) -> str:
     """Return what is left; here: the runs whose images are here, of all."""
     refused, closed = sum(map(_refused, here)), [item for item in here if _is_closed(item)]
     lacking = sum(not store.complete(store.recorded_folder(item.spec), item.outcomes) for item in closed)
-    others = {
-        "refused": refused,
-        "recorded without weights and without all evaluations": lacking,
-        "skipped": total - len(here),
-    }
+    others = {"refused": refused, "recorded without weights and without all evaluations": lacking, "skipped": total - len(here)}
     end = "".join(f"; {number} {what}" for what, number in others.items() if number)
     if missing:
         return f"{len(missing)} of {total} runs are left; the next call begins with {left[0] if left else missing[0].title}{end}"

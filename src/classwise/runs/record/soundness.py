@@ -11,10 +11,7 @@ from classwise.runs.store import HISTORY, OUTCOMES, Key
 
 # Defences that are robust on purpose against attacks on one class, or towards one.
 _PARTLY = ("single-class-at", "targeted-at")
-_OVERFITTING = (
-    Evaluation(attack="pgd-10", options={"steps": 2}, split="valid"),
-    Evaluation(attack="pgd-20", split="valid"),
-)
+_OVERFITTING = (Evaluation(attack="pgd-10", options={"steps": 2}, split="valid"), Evaluation(attack="pgd-20", split="valid"))
 
 
 class Refused(Exception):

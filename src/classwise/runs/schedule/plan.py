@@ -101,18 +101,14 @@ def steps_of(key: Key) -> float:
 def missing(
     pairs: Iterable[Requested] | Wanted, present: Present = lambda key: key.path is not None
 ) -> dict[Key, tuple[Key, ...]]:
-    """Return what is missing of runs and their evaluations, as `missing_keys` does."""
-    return missing_keys(group_by_run(pairs), present)
-
-
-def missing_keys(requested: Wanted, present: Present) -> dict[Key, tuple[Key, ...]]:
-    """Return what is missing of results of runs, of any kind, each with what it needs of it, which comes before it.
+    """Return what is missing of runs and their results, of any kind, each with what it needs of it, which comes before it.
 
     Runs that others need are included: the one that makes the training images, the one that initialises a training, if that is
     requested too, and the source networks of transfer attacks. A history is missing where the weights are missing and needed.
 
     present: whether a result is there; by default, if its file exists.
     """
+    requested = group_by_run(pairs)
     known = {spec.id: spec for spec in requested}
 
     def missing_of(spec: Spec, *, needs_weights: bool = False) -> list[Key]:
