@@ -52,7 +52,7 @@ def overhead(runs: int, workers: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CLASSWISE_DATA=folder):
         plan = plan_tasks(missing(quick(runs)), Costs("none", gpu=False))
         began = time.perf_counter()
-        with cluster.local(workers) as client, mock.patch.object(cluster, "_do", nothing):
+        with cluster.local(workers) as (client, _), mock.patch.object(cluster, "_do", nothing):
             client.run(nothing, "", None, [])
             ready = time.perf_counter()
             with RunProgress(plan, Console(file=io.StringIO())) as progress:

@@ -290,16 +290,8 @@ def record_runs(
     check(recorder.drop_without_images(items, lambda line: None), path)
     if idle:
         processes.lowest_priority()
-    failed = recorder.record(
-        items,
-        folder,
-        given,
-        weights="full" if full_weights else "none",
-        pack_only=pack_only,
-        processes=workers,
-        say=lambda line: print(line, flush=True),
-    )
-    if failed:
+    how: dict[str, Any] = {"weights": "full" if full_weights else "none", "pack_only": pack_only, "processes": workers}
+    if failed := recorder.record(items, folder, given, **how, say=lambda line: print(line, flush=True)):
         raise RuntimeError(f"{len(failed)} computations failed; the rest of the queue was processed")
     return None
 

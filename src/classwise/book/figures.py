@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from classwise.book.data import KEYS, MEASURES, column_names
+from classwise.charts.explorers import CORRECT
 from classwise.core.datasets import DATASETS
 from classwise.core.markup import CHART
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-# In front of the names of methods in columns of whether each classifies an image correctly.
-_CORRECT = "correct: "
 _CLASSES = set(chain.from_iterable(info.classes for info in DATASETS.values()))
 
 
@@ -58,9 +57,9 @@ def _tidy(text: str, title: str) -> pd.DataFrame:
         names["step"] = "from attack to attack"
     if len(classes := [name for name in rows if name in _CLASSES]) > 1:
         rows = rows.melt([name for name in rows if name not in classes], classes, "predicted", "confidence")
-    if methods := [name for name in rows if str(name).startswith(_CORRECT)]:
+    if methods := [name for name in rows if str(name).startswith(CORRECT)]:
         rows = rows.melt([name for name in rows if name not in methods], methods, "method", "correct")
-        rows["method"] = rows["method"].str.removeprefix(_CORRECT)
+        rows["method"] = rows["method"].str.removeprefix(CORRECT)
     rows = rows.drop(columns=[name for name in rows if names.get(str(name)) == ""]).rename(columns=names)
     if "value" in rows and "quantity" not in rows:
         rows.insert(0, "quantity", title)

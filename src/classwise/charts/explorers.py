@@ -111,7 +111,7 @@ def similar_classes(cosine: xr.DataArray, share: xr.DataArray, start: str, netwo
 # Pixels of all pictures of a class that the explorer of methods can show: 12 of CIFAR-10. Pictures in a row, and their side.
 _PIXELS, _ROW, _SIDE = 12 * 32 * 32, 8, 40
 # In front of the names of methods in columns of whether each classifies an image correctly.
-_CORRECT = "correct: "
+CORRECT = "correct: "
 
 
 def method_rows(outcomes: xr.Dataset, scenes: xr.Dataset | None) -> pd.DataFrame:
@@ -158,8 +158,8 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     alone = [(table[one] > table[other]).groupby(table["label"]).sum().max() for one in names for other in names]
     most = max(1, *map(int, alone))
     base = (
-        alt.Chart(table.rename(columns={name: f"{_CORRECT}{name}" for name in names}))
-        .transform_calculate(sign=f"datum['{_CORRECT}' + chosen_method] - datum['{_CORRECT}' + other_method]")
+        alt.Chart(table.rename(columns={name: f"{CORRECT}{name}" for name in names}))
+        .transform_calculate(sign=f"datum['{CORRECT}' + chosen_method] - datum['{CORRECT}' + other_method]")
         .transform_filter("datum.sign != 0")
         .transform_calculate(side="datum.sign > 0 ? 'only ' + chosen_method : 'only ' + other_method", what="'' + datum.sign")
     )

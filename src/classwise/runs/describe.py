@@ -102,8 +102,6 @@ def _lengths(specs: Sequence[Spec]) -> str:
     return " and ".join(f"{numbers} epochs{images}" for images, numbers in parts.items())
 
 
-# As many checkpoints are named.
-_MOST_CHECKPOINTS = 9
 # How networks are written.
 _NETWORKS = {
     "resnet10-s2": "ResNet-10",
@@ -160,7 +158,7 @@ def _evaluated(request: Request) -> str:
     """
     images, runs = defaultdict[tuple[str, str, str], set[int]](set), defaultdict[tuple[str, str, str], set[str]](set)
     checkpoints = {one.checkpoint for spec in request.specs for one in request.evaluations_of(spec)}
-    weights = f"weights of {len(checkpoints)} checkpoints" if len(checkpoints) > _MOST_CHECKPOINTS else ""
+    weights = f"weights of {len(checkpoints)} checkpoints" if len(checkpoints) > 9 else ""
     for spec in request.specs:
         for evaluation in request.evaluations_of(spec):
             resolved, path = evaluation.resolve_for(spec), store.Key(spec, store.OUTCOMES, evaluation).path

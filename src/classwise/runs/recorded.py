@@ -1,7 +1,7 @@
 """What is there of the runs of a section, at scales that are recorded elsewhere and only read here."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,7 +72,11 @@ def keep_stored(request: Request) -> Request:
         for spec in request.specs
         if Key(spec).path is not None
     }
-    specs = _counting(request, stored)
+    shown = set(CLEAN_AND_PGD) & set(request.evaluations)
+    needed = shown if shown == set(CLEAN_AND_PGD) else set(request.evaluations)
+    ready = [spec for spec, some in stored.items() if needed <= some and (some or not request.evaluations_of(spec))]
+    varied, counted = (Counter((spec.defence, spec.seed) for spec in some) for some in (request.specs, ready))
+    specs = tuple(spec for spec in ready if counted[spec.defence, spec.seed] == varied[spec.defence, spec.seed])
     common = tuple(one for one in request.evaluations if specs and all(one in stored[spec] for spec in specs))
     extra: dict[str, tuple[Evaluation, ...]] = {}
     absent: set[tuple[Spec, Evaluation]] = set()
@@ -87,15 +91,6 @@ def keep_stored(request: Request) -> Request:
     lacking += [spec for spec in request.specs if spec not in specs]
     present = replace(request, specs=specs, evaluations=common, extra_evaluations=extra, parts=kept)
     return replace(present, incomplete=frozenset((spec.defence, spec.seed) for spec in lacking), absent=frozenset(absent))
-
-
-def _counting(request: Request, stored: Mapping[Spec, set[Evaluation]]) -> tuple[Spec, ...]:
-    """Return the runs of a request that count, by the evaluations that are stored of each."""
-    shown = set(CLEAN_AND_PGD) & set(request.evaluations)
-    needed = shown if shown == set(CLEAN_AND_PGD) else set(request.evaluations)
-    ready = [spec for spec, some in stored.items() if needed <= some and (some or not request.evaluations_of(spec))]
-    varied, counted = (Counter((spec.defence, spec.seed) for spec in some) for some in (request.specs, ready))
-    return tuple(spec for spec in ready if counted[spec.defence, spec.seed] == varied[spec.defence, spec.seed])
 
 
 def convergence_file(scale: str) -> Path:

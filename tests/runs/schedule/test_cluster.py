@@ -246,7 +246,7 @@ def test_nothing_listens_beyond_this_machine_each_worker_has_a_gpu_and_the_envir
     monkeypatch.setenv("PYTHONHASHSEED", "3")
     monkeypatch.setattr(cluster, "gpus", lambda: ["5", "7"])
     before, others = dict(os.environ), psutil.Process().children(recursive=True)
-    with cluster.local(2) as client:
+    with cluster.local(2) as (client, _):
         threads, cards = (client.run(os.getenv, name).values() for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"))
         assert (list(threads), sorted(cards)) == (["1", "1"], ["5", "7"])
         listening = []

@@ -9,11 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-import pandas as pd
-
 from classwise.core.errors import UserError
 
-_DURATION = re.compile(r"(\d+(\.\d+)?[hms]?)+")
+_PART = r"(\d+(?:\.\d+)?)([hms]?)"
 
 
 class OutOfTime(BaseException):
@@ -22,19 +20,15 @@ class OutOfTime(BaseException):
 
 def parse_seconds(text: str) -> float:
     """Return a duration in hours, minutes and seconds, such as "1h30m", "9m", "30s", "1.5h" or "540", in seconds."""
-    text = text.strip()
-    try:
-        # Not all that pandas reads: it knows days, milliseconds and negative times too.
-        seconds = pd.Timedelta(f"{text}s" if text[-1:].isdigit() else text).total_seconds() if _DURATION.fullmatch(text) else 0.0
-    except pd.errors.OutOfBoundsTimedelta:
-        raise UserError(f"a budget of {text!r} is longer than this program can wait; write a time like 9m") from None
-    except ValueError:
-        seconds = 0.0
-    if seconds <= 0 and _DURATION.fullmatch(text):
-        raise UserError(f"a budget must be above 0, got {text!r}; write a time like 9m")
-    if seconds <= 0:
+    parts = re.findall(_PART, text) if re.fullmatch(rf"(?:{_PART})+", text := text.strip()) else []
+    seconds = sum(float(number) * {"h": 3600, "m": 60}.get(unit, 1) for number, unit in parts)
+    if not parts:
         units = "hours (h), minutes (m) and seconds (s, or no letter)"
         raise UserError(f"a budget is a time like 9m, 30s or 1h30m, in {units}, got {text!r}")
+    if seconds <= 0:
+        raise UserError(f"a budget must be above 0, got {text!r}; write a time like 9m")
+    if seconds > threading.TIMEOUT_MAX:
+        raise UserError(f"a budget of {text!r} is longer than this program can wait; write a time like 9m")
     return seconds
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from classwise.core import results
 from classwise.core.spec import Spec
@@ -15,12 +15,6 @@ from classwise.runs.store import FEATURES, HISTORY, OUTCOMES, TRACE, Key
 
 # The phase of what is computed next to a result, and counts as no step of it.
 CHECK = "check"
-
-
-class Compute(Protocol):
-    """A function that computes a result and reports each step."""
-
-    def __call__(self, key: Key, report: train.Report, *, repair: bool) -> None: ...
 
 
 def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -> None:
@@ -67,10 +61,10 @@ class Timing(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """How results are computed: whether damaged files are set aside, by which function, within which budget (None: any time)."""
+    """How results are computed: whether damaged files are set aside, by which function, in which budget (None: any time)."""
 
     repair: bool = False
-    by: Compute = compute
+    by: Callable[..., None] = compute
     budget: Budget | None = None
 
 

@@ -3,7 +3,6 @@
 The only module that imports dask; `pool` imports it when it is needed.
 """
 
-import hashlib
 import logging
 import multiprocessing
 import os
@@ -78,7 +77,7 @@ def gpus() -> list[str]:
 
 
 @contextmanager
-def local(workers: int) -> Iterator[Client]:
+def local(workers: int) -> Iterator[tuple[Client, None]]:
     """Start workers on this machine, assigned to its GPUs in turn, and end them with the block or with this process."""
     before = dict(os.environ)
     # The server that workers are forked from loads the libraries, which read the environment then.
@@ -100,7 +99,7 @@ def local(workers: int) -> Iterator[Client]:
                 ) from None
             with cluster, Client(cluster, asynchronous=False, set_as_default=False) as client:
                 client.register_plugin(LocalWorker(gpus()))
-                yield client
+                yield client, None
     finally:
         for name in os.environ.keys() - before.keys():  # those that dask sets for its workers, too
             del os.environ[name]
@@ -110,9 +109,7 @@ def local(workers: int) -> Iterator[Client]:
 @cache
 def _code() -> str:
     """Return the digest of the code of this process, which local changes alter too."""
-    package = Path(classwise.__file__).parent
-    sums = (f"{file.relative_to(package)} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in package.rglob("*.py"))
-    return hashlib.sha256("\n".join(sorted(sums)).encode()).hexdigest()
+    return files.digest(sorted(Path(classwise.__file__).parent.rglob("*.py")))
 
 
 def handshake() -> Handshake:
@@ -168,12 +165,7 @@ def _check_workers(client: Client, expected: Handshake) -> None:
 
 
 def compute(
-    client: Client,
-    tasks: Sequence[Task],
-    ended: Ended,
-    show: Show,
-    policy: Policy,
-    expected: Handshake | None = None,
+    client: Client, tasks: Sequence[Task], ended: Ended, show: Show, policy: Policy, expected: Handshake | None = None
 ) -> None:
     """Let the workers compute tasks; `ended` is called with the result of each, as in `pool.compute`."""
     # In this order, since the first few start as they are submitted, whatever their priority.

@@ -175,12 +175,8 @@ def executor(workers: int, scheduler: str | None = None, console: Console | None
         return
     from classwise.runs.schedule import cluster
 
-    if scheduler is not None:
-        with cluster.connect(scheduler, console or Console(stderr=True)) as connected:
-            yield connected
-        return
-    with cluster.local(workers) as client:
-        yield client, None
+    with cluster.connect(scheduler, console or Console(stderr=True)) if scheduler else cluster.local(workers) as connected:
+        yield connected
 
 
 def compute(
