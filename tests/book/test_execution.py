@@ -194,3 +194,11 @@ def test_where_nothing_may_be_computed_results_are_missing_and_no_verdict_on_the
     assert {verdict.verdict for verdict in runs.verdicts(sections=[SECTION])} == {"not tested"}
     assert not any((data / "verdicts").glob("*.json"))
     assert store.Key(request.specs[0]).path is None
+
+
+@pytest.mark.parametrize("name", ["attack", "pgd"])
+def test_a_book_that_trains_nothing_says_that_networks_of_digits_are_missing(place, data, monkeypatch, name):
+    monkeypatch.setenv(scales.READ_ONLY, "1")
+    execution._execute(f"computed/{name}", "laptop", "digest")
+    words = (place / f"computed/{name}.ipynb").read_text()
+    assert ("not trained yet" if name == "attack" else "Not shown: ") in words

@@ -55,7 +55,7 @@ def test_a_notebook_has_short_cells_without_outputs_prose_for_any_scale_and_para
     for cell in code(notebook):
         tree, given = ast.parse(cell.source), "parameters" in cell.metadata.get("tags", [])
         imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
-        assert len(cell.source.splitlines()) <= (16 if given else 12 if imports else 15 if name == "pgd" else 6), cell.source
+        assert len(cell.source.splitlines()) <= (16 if given else 15 if name == "pgd" else 10 if imports else 6), cell.source
         assert not given or all(isinstance(node, ast.AnnAssign) for node in tree.body)
         for node in ast.walk(tree) if name != "pgd" else ():  # where the code is the content
             assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), cell.source

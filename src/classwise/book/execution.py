@@ -57,7 +57,9 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
 
     Those are its notebook, the code, and the results that it shows; the pages of verdicts depend on the results of all sections.
     """
-    code = digest(sorted({file for kind in ("py", "csv", "js", "css") for file in _BOOK.parent.rglob(f"*.{kind}")} - set(SHELL)))
+    code = digest(
+        sorted({file for kind in ("py", "csv", "js", "css", "html") for file in _BOOK.parent.rglob(f"*.{kind}")} - set(SHELL))
+    )
     stored = {section: stored_beside(section, scale) for section in registry.SECTIONS}
     beside = {section: digest(_recorded_files(requests.values())) for section, requests in stored.items() if requests}
     keys = {section: store.outcomes_of(registry.request(section, scale).pairs) for section in registry.SECTIONS}
@@ -190,7 +192,9 @@ def _execute(one: str, scale: str, made: str) -> float:
     audit = {"weights": str(stored)} if name == "audit" and (stored := _recorded_audit()) else {}
     if folder == _COMPUTED:
         scaled = scale != "quick" and "scale" in notebooks.parameters(source)
-        execute(name, target, {"scale": scale} if scaled else audit if scales.is_only_read(scale) else {}, failed)
+        only_read = scales.is_only_read(scale)
+        given = {"scale": scale} if scaled else audit if only_read else {}
+        execute(name, target, given, failed, lacking=only_read and name in _ON_DIGITS)
     elif audit:
         notebooks.execute(source, target, audit, failed)
     else:
@@ -204,13 +208,13 @@ def _execute(one: str, scale: str, made: str) -> float:
     return time.perf_counter() - began
 
 
-def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path) -> None:
-    """Execute a notebook with parameters; at a scale that is only read, cells whose runs are not recorded say so."""
+def execute(name: str, target: Path, given: Mapping[str, Any], failed: Path, *, lacking: bool = False) -> None:
+    """Execute a notebook with parameters; at a scale that is only read, or if `lacking`, cells whose runs are missing say so."""
     scale = str(given.get("scale", "quick"))
-    tolerant = scale in scales.SCALES and scales.SCALES[scale].recorded_only
+    tolerant = lacking or (scale in scales.SCALES and scales.SCALES[scale].recorded_only)
     notebooks.execute(notebooks.find(name), target, given, failed, tolerant=tolerant)
     if tolerant:
-        scale_switch.note_missing(target, name, scale, complete=_is_complete(name, scale))
+        scale_switch.note_missing(target, name, scale, complete=not lacking and _is_complete(name, scale))
 
 
 def known_seconds() -> dict[str, float]:

@@ -147,7 +147,8 @@
           const start = job.options.random ? api.uniform(pixels, job.options.radius, index) : pixels;
           const { logits } = api.pgd(network, pixels, label, { ...job.options, start });
           const clean = api.argmax(api.forward(network, pixels).logits) === label;
-          done.push({ label, clean, robust: clean && api.argmax(logits[logits.length - 1]) === label });
+          const last = api.argmax(logits[logits.length - 1]), { target } = job.options;
+          done.push({ label, clean, fallen: target === undefined ? !clean || last !== label : last === target });
         }
         self.postMessage({ number: job.number, done, ended: next === job.images.length });
         if (next < job.images.length) setTimeout(go);
@@ -173,17 +174,18 @@
     let drawn = null, cursor = [0, 0], number = 0, counts = [], kind = "", waiting = false;
 
     const ofClass = (one) => images.filter((entry) => entry.label === one);
-    const chosen = () => drawn || ofClass(Number(label.value))[Number(image.value) - 1];
+    const place = () => Math.min(Math.max(1, Math.round(Number(image.value)) || 1), ofClass(Number(label.value)).length);
+    const chosen = () => drawn || ofClass(Number(label.value))[place() - 1];
     const percent = (share) => `${Math.round(100 * share)} %`;
     const name = (select) => select.selectedOptions[0].textContent;
 
     function options() {
       const one = attack.value === "fgsm";
-      const result = { radius: Number(radius.value), steps: one ? 1 : Math.min(200, Math.max(1, Math.round(Number(steps.value)) || 1)) };
-      result.rate = one ? 1 : Math.max(0.1, Number(rate.value) || 0.1);
+      const result = { radius: Number(radius.value), steps: one ? 1 : Math.min(200, Math.max(1, Math.round(Number(steps.value)) || Number(steps.defaultValue))) };
+      result.rate = one ? 1 : Math.min(100, Math.max(0.1, Number(rate.value) || Number(rate.defaultValue)));
       result.random = !one;
       if (attack.value === "targeted") result.target = Number(target.value);
-      if (attack.value === "temperature") result.inverse = Math.max(0.1, Number(inverse.value) || 0.1);
+      if (attack.value === "temperature") result.inverse = Math.min(1000, Math.max(0.1, Number(inverse.value) || Number(inverse.defaultValue)));
       return result;
     }
 
@@ -202,6 +204,17 @@
       canvas.setAttribute("aria-label", words);
     }
 
+    function sentence(entry, [first, sure], [last, surer]) {
+      const { radius: r, steps: count, target: towards } = options(), seen = name(network);
+      if (drawn && !entry.pixels.some(Boolean)) return "Draw a digit on the left image, and choose which one it is.";
+      const label = `${drawn ? "You drew" : "The label is"} ${entry.label}.`;
+      if (!r) return `At radius 0 nothing changes: ${seen} sees ${first} (${percent(sure)}). ${label}`;
+      const succeeds = towards === undefined ? last !== entry.label : last === towards;
+      const verdict = first !== entry.label ? "It is misclassified without an attack" : succeeds ? "The attack succeeds" : "The attack fails";
+      const goal = towards === undefined ? "" : ` towards ${towards}`, many = count === 1 ? "one step" : `${count} steps`;
+      return `${verdict}: ${seen} sees ${first} (${percent(sure)}) before and ${last} (${percent(surer)}) after ${many}${goal}. ${label}`;
+    }
+
     function show() {
       waiting = false;
       const entry = drawn ? Object.assign(drawn, { label: Number(label.value) }) : chosen();
@@ -209,14 +222,13 @@
       const course = found.logits.map(api.softmax), after = course[course.length - 1];
       const before = api.softmax(api.forward(networks[network.value], entry.pixels).logits);
       const [first, last, r] = [api.argmax(before), api.argmax(after), Number(radius.value)];
-      paint(part("clean"), (place) => entry.pixels[place], drawn ? "your drawing: arrow keys move, space draws" : `image of class ${entry.label}`);
+      paint(part("clean"), (place) => entry.pixels[place], drawn ? drawingAt() : `image of class ${entry.label}`);
       paint(part("change"), (place) => (r ? 0.5 + (found.attacked[place] - entry.pixels[place]) / r / 2 : 0.5), `perturbation of at most ${r}`);
       paint(part("attacked"), (place) => found.attacked[place], `attacked image, classified as ${last}`);
       field("shown").value = r.toFixed(2);
       const role = (one) => (one === entry.label ? "label" : one === last ? "predicted" : "");
-      const flips = first !== entry.label ? "It is misclassified without an attack" : last === entry.label ? "The attack fails" : "The attack succeeds";
-      part("said").textContent = `${flips}: ${name(network)} sees ${first} (${percent(before[first])}) before and ${last} (${percent(after[last])}) after ` +
-        `${options().steps === 1 ? "one step" : `${options().steps} steps`}. ${drawn ? "You drew" : "The label is"} ${entry.label}. (${took.toFixed(took < 10 ? 1 : 0)} ms)`;
+      part("said").textContent = sentence(entry, [first, before[first]], [last, after[last]]);
+      part("took").textContent = `${took.toFixed(0)} ms`;
       [...part("confidences").children].forEach((row, one) => {
         row.style.setProperty("--before", before[one]);
         row.style.setProperty("--after", after[one]);
@@ -233,70 +245,89 @@
         field(one).parentElement.hidden = hidden;
       }
       part("one-class").textContent = `Attack all images of class ${label.value}`;
+      part("of").textContent = `of ${image.max}`;
+    }
+
+    function repaint() {
+      if (!waiting) requestAnimationFrame(show);
+      waiting = true;
     }
 
     function refresh() {
-      if (!waiting) requestAnimationFrame(show);
-      waiting = true;
+      repaint();
       if (kind) attackAll(kind);  // a running count, or a finished one, follows what is chosen
     }
 
     let worker = null;
     function attackAll(which) {
       kind = which;
-      const wanted = images.filter((entry) => which === "all" || entry.label === Number(label.value));
+      const set = options();
+      const wanted = images.filter((entry) => (which === "all" || entry.label === Number(label.value)) && entry.label !== set.target);
       // By turns of the classes, so that all bars move together.
       const turn = new Map(), ranked = wanted.map((entry) => [turn.set(entry.label, (turn.get(entry.label) || 0) + 1).get(entry.label), entry]);
-      counts = data.classes.map((_, one) => ({ label: one, images: 0, clean: 0, robust: 0 }));
+      counts = data.classes.map((_, one) => ({ label: one, images: 0, clean: 0, fallen: 0 }));
       if (!worker) {
         worker = new Worker(URL.createObjectURL(new Blob([`(${serve})((${attacks})())`], { type: "text/javascript" })));
         worker.onmessage = ({ data: part }) => { if (part.number === number) count(part); };
       }
       const sorted = ranked.sort((one, other) => one[0] - other[0]).map(([, entry]) => entry);
-      worker.postMessage({ number: ++number, name: network.value, network: data.networks[network.value], images: sorted, options: options() });
+      worker.postMessage({ number: ++number, name: network.value, network: data.networks[network.value], images: sorted, options: set });
       count({ done: [] });
     }
 
     function count({ done, ended }) {
-      for (const { label: one, clean, robust } of done) {
+      const { radius: r, target: towards } = options(), fall = towards === undefined ? "fall" : `become ${towards}`;
+      for (const { label: one, clean, fallen } of done) {
         counts[one].images += 1;
         counts[one].clean += clean;
-        counts[one].robust += robust;
+        counts[one].fallen += fallen;
       }
+      const seen = counts.filter((one) => one.images), share = (one) => one.fallen / one.images;
+      const [weakest, ...others] = [...seen].sort((one, other) => share(other) - share(one)), strongest = others[others.length - 1];
+      part("classes").classList.toggle("running", !ended);
       [...part("classes").children].forEach((row, one) => {
-        const { images: seen, clean, robust } = counts[one];
-        row.classList.toggle("idle", !seen);
-        row.style.setProperty("--fallen", seen ? 1 - robust / seen : 0);
-        row.style.setProperty("--wrong", seen ? 1 - clean / seen : 0);
-        row.lastElementChild.textContent = seen ? `${seen - robust} of ${seen} fall` : "";
+        const { images: all, clean, fallen } = counts[one];
+        row.classList.toggle("idle", !all);
+        row.classList.toggle("weakest", Boolean(ended && all && strongest && share(counts[one]) === share(weakest)));
+        row.style.setProperty("--fallen", all ? fallen / all : 0);
+        row.style.setProperty("--wrong", all ? 1 - clean / all : 0);
+        row.lastElementChild.textContent = all ? `${fallen} of ${all} ${fall}` : "";
       });
-      const seen = counts.filter((one) => one.images), share = (one) => one.robust / one.images;
-      const [weakest, ...others] = [...seen].sort((one, other) => share(one) - share(other)), strongest = others[others.length - 1];
-      const total = (key) => seen.reduce((sum, one) => sum + one[key], 0);
-      [...part("classes").children].forEach((row, one) => row.classList.toggle("weakest", Boolean(ended && strongest && weakest.label === one)));
-      if (!ended) part("total").textContent = `${total("images")} images are attacked …`;
-      else if (!strongest) part("total").textContent = `${weakest.robust} of the ${weakest.images} images of class ${weakest.label} withstand, ${percent(share(weakest))}.`;
-      else part("total").textContent = `Class ${weakest.label} is the weakest: ${percent(share(weakest))} of its images withstand the attack, and ${percent(share(strongest))} of class ${strongest.label}. ` +
-        `Of ${total("images")} images ${total("clean")} are recognised without an attack, ${total("robust")} under it.`;
+      const total = (key) => seen.reduce((sum, one) => sum + one[key], 0), all = total("images");
+      const recognised = `Of ${all} images ${total("clean")} are recognised without an attack`;
+      const tell = () => {
+        if (!ended) return `${all} images are attacked …`;
+        if (!all) return "Images of the target itself are not attacked.";
+        if (!r) return `At radius 0 nothing changes. ${recognised}.`;
+        if (!strongest) return `${weakest.fallen} of ${weakest.images} images of class ${weakest.label} ${fall}, ${percent(share(weakest))}.`;
+        if (share(weakest) === share(strongest)) return `In all classes ${percent(share(weakest))} of the images ${fall}. ${recognised}, and ${total("fallen")} ${fall}.`;
+        const alike = (best) => seen.filter((one) => share(one) === share(best)).map((one) => one.label).join(" and ");
+        return `Weakest: class ${alike(weakest)}, where ${percent(share(weakest))} ${fall}. Strongest: class ${alike(strongest)}, ${percent(share(strongest))}. ${recognised}, and ${total("fallen")} ${fall}.`;
+      };
+      part("total").setAttribute("aria-live", ended ? "polite" : "off");
+      part("total").textContent = tell();
     }
 
     // Drawing, by pointer or keyboard.
+    const drawingAt = () => `your drawing, row ${cursor[0] + 1}, column ${cursor[1] + 1}: arrow keys move, space draws`;
     function draw(on) {
       drawn = on ? { index: 0, label: Number(label.value), pixels: new Float32Array(SIDE * SIDE) } : null;
       root.toggleAttribute("data-drawing", on);
       part("clean").tabIndex = on ? 0 : -1;
       part("draw").textContent = on ? "Use an image" : "Draw a digit";
-      part("hint").hidden = !on;
+      for (const one of ["hint", "clear"]) part(one).hidden = !on;
+      image.parentElement.hidden = on;
+      part("which").textContent = on ? "You draw a" : "Class";
+      part("clean").setAttribute("role", on ? "application" : "img");
       if (on) part("clean").focus();
-      refresh();
+      repaint();
     }
     function ink(row, column) {
       for (const [up, right, dose] of [[0, 0, 0.7], [1, 0, 0.15], [-1, 0, 0.15], [0, 1, 0.15], [0, -1, 0.15]]) {
         const [y, x] = [row + up, column + right];
         if (y >= 0 && x >= 0 && y < SIDE && x < SIDE) drawn.pixels[y * SIDE + x] = Math.min(1, drawn.pixels[y * SIDE + x] + dose);
       }
-      if (!waiting) requestAnimationFrame(show);
-      waiting = true;
+      repaint();
     }
     let under = "";
     function follow(event) {
@@ -317,15 +348,25 @@
       root.style.setProperty("--row", cursor[0]);
       root.style.setProperty("--column", cursor[1]);
       if (event.key === " ") ink(...cursor);
+      part("clean").setAttribute("aria-label", drawingAt());
     });
     part("draw").addEventListener("click", () => draw(!drawn));
+    part("clear").addEventListener("click", () => draw(true));
 
-    label.addEventListener("input", () => {
+    function choose() {
       image.max = ofClass(Number(label.value)).length;
-      image.value = Math.min(image.value, image.max);
-      refresh();
-    });
-    image.addEventListener("input", () => { if (drawn) draw(false); else if (image.checkValidity() && image.value) refresh(); });
+      image.value = place();
+      // An image is not attacked towards its own class.
+      for (const option of target.options) option.disabled = option.value === label.value;
+      if (target.value === label.value) target.value = label.value === "0" ? "1" : "0";
+      repaint();
+      if (kind === "class" || (kind && attack.value === "targeted")) attackAll(kind);
+    }
+    label.addEventListener("input", choose);
+    image.addEventListener("input", repaint);
+    image.addEventListener("change", () => { image.value = place(); });
+    // What a field cannot hold becomes what is computed.
+    for (const [one, key] of [[steps, "steps"], [rate, "rate"], [inverse, "inverse"]]) one.addEventListener("change", () => { one.value = options()[key]; });
     for (const one of [network, attack, steps, rate, target, inverse, radius]) one.addEventListener("input", refresh);
     part("one-class").addEventListener("click", () => attackAll("class"));
     part("all-classes").addEventListener("click", () => attackAll("all"));
@@ -336,13 +377,12 @@
       return right && api.argmax(attacked(entry).logits.slice(-1)[0]) !== entry.label;
     }) || images[0];
     label.value = start.label;
-    image.max = ofClass(start.label).length;
     image.value = ofClass(start.label).indexOf(start) + 1;
-    show();
+    choose();
     new IntersectionObserver(([seen], observer) => {
       if (!seen.isIntersecting) return;
       observer.disconnect();
-      attackAll("all");
+      if (!kind) attackAll("all");
     }).observe(part("classes"));
   }
   for (const root of document.querySelectorAll(".attack-form:not([data-ready])")) form(root);

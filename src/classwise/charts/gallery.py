@@ -188,7 +188,7 @@ def attack_live(
 
     names = dict.fromkeys((evaluation.attack, *LIVE_ATTACKS))
     pages = Choice("attacked_images", [1, 2, 3, 4, 5], 1, f"which {count} images")
-    factors = Choice("attacked_radius", [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], 1.0, "radius, in multiples of that shown")
+    factors = Choice("attacked_radius", [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], 1.0, "radius, times that of the evaluation")
     return Show(draw, (Choice("chosen_attack", list(names), evaluation.attack, "attack"), pages, factors))
 
 

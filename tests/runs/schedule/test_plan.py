@@ -247,8 +247,9 @@ def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
     assert Costs("another", gpu=False).seconds(small) == pytest.approx(estimated)
     for other in ((replace(small, width=8),), (small, replace(PGD, precision="bfloat16"))):
         assert again.rate(*other) is None
-    pace_file().write_text("{broken")
-    assert Costs("a device", gpu=False).rate(small) is None
+    for damaged in ("{broken", "[]", "null", '{"a device": 3}'):
+        pace_file().write_text(damaged)
+        assert Costs("a device", gpu=False).rate(small) is None
 
 
 def test_what_is_stored_of_few_images_is_no_rate(data, small, costs):

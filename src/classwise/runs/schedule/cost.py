@@ -74,8 +74,13 @@ class Costs:
     def __init__(self, device: str, *, gpu: bool, file: Path | None = None) -> None:
         self.device, self.gpu, self.file = device, gpu, file or pace_file()
         self.rates: dict[str, dict[str, dict[str, list[float]]]] = {}
-        with suppress(OSError, ValueError):
-            self.rates = json.loads(self.file.read_text())
+        with suppress(OSError, ValueError, AttributeError, TypeError):
+            self.rates = {
+                place: {
+                    what: {kind: [float(rate) for rate in rates] for kind, rates in known.items()} for what, known in of.items()
+                }
+                for place, of in json.loads(self.file.read_text()).items()
+            }
 
     @cached_property
     def speed(self) -> DeviceSpeed:
