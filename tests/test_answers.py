@@ -141,10 +141,10 @@ def test_each_claim_holds_or_fails_as_it_must_by_the_same_numbers(claim):
 
 @pytest.mark.parametrize("claim", [one for one in registry.CLAIMS if one.unit == "correlation"], ids=key)
 def test_the_row_of_a_correlation_over_classes_has_the_p_of_permuted_classes(claim):
-    over_classes = claim.name not in OVER_IMAGES
+    correlates_classes = claim.name not in OVER_IMAGES
     for one in verdicts_on(claim):
-        assert ("p (permuted classes) " in one.p_values) == over_classes, one
-        assert one.sample.endswith(", for these classes") == over_classes, one
+        assert ("p (permuted classes) " in one.p_values) == correlates_classes, one
+        assert one.sample.endswith(", for these classes") == correlates_classes, one
 
 
 @pytest.mark.parametrize(

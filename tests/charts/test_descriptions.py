@@ -201,6 +201,7 @@ def test_every_public_function_that_returns_a_chart_is_drawn_here():
     # Drawn by others of the list.
     assert returned - {
         "class_explorer.panels_along",
+        "gallery.attack_widgets",
         "gallery.example_grid",
         "gallery.one_per_class",
         "charts.repainted_images",

@@ -129,7 +129,7 @@ class Claim:
         return f"{ends} {self.unit.replace('points', 'point') if ends.endswith(' 1') else self.unit}".rstrip()
 
     @property
-    def over_classes(self) -> bool:
+    def correlates_classes(self) -> bool:
         """Whether it is a correlation over classes, of which chance alone could make much where they are few."""
         return self.unit == "correlation" and bool(self.permuted)
 
@@ -227,7 +227,7 @@ class Verdict:
     def sample(self) -> str:
         """What the verdict rests on: "720 images", "200000 settings" of a theorem, "720 images, for these classes"."""
         number = plural(self.images, "setting" if self.scale == CLOSED_FORM else "image")
-        return f"{number}, for these classes" if self.claim.over_classes and self.verdict != "not tested" else number
+        return f"{number}, for these classes" if self.claim.correlates_classes and self.verdict != "not tested" else number
 
 
 def published_value(claim: Claim) -> str:

@@ -266,7 +266,7 @@ def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> t
     present = evaluated_mask(part)
     seeds, images = (int(present.any(dim).sum()) for dim in ("image", "seed"))
     judged = replace(verdict, verdict="open", effect=quantity.effect, seeds=int(part.attrs.get("runs", seeds)), images=images)
-    if claim.over_classes:
+    if claim.correlates_classes:
         permuted = claim.measure(permute_classes(quantity.totals, claim.permuted, bootstrap.draws, bootstrap.seed))
         judged = replace(judged, permutation_p=permutation_p(permuted))
     if why := _undecidable(claim, verdict.scale, truth):
