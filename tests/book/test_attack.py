@@ -113,7 +113,7 @@ def test_attacking_all_classes_counts_what_falls_and_names_the_weakest(page, sce
     page.locator("[name=radius]").fill("0.3")
     page.locator(".all-classes").click()
     expect(page.locator(".total")).to_contain_text("Weakest: class")
-    rows = page.locator(".classes .row > :last-child").all_inner_texts()
+    rows = page.locator(".classes .bar > :last-child").all_inner_texts()
     counts, falls = Counter(y.tolist()), Counter(y[fallen].tolist())
     assert [int(row.split(" of ")[1].split()[0]) for row in rows] == [counts[one] for one in range(10)]
     ours = [int(row.split(" of ")[0]) for row in rows]

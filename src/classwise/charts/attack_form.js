@@ -232,7 +232,7 @@
       [...part("confidences").children].forEach((row, one) => {
         row.style.setProperty("--before", before[one]);
         row.style.setProperty("--after", after[one]);
-        row.className = `row ${role(one)}`;
+        row.className = `bar ${role(one)}`;
         row.lastElementChild.textContent = percent(after[one]);
       });
       const at = (step) => 100 * step / Math.max(1, course.length - 1);

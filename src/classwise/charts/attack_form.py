@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.charts.style import names_of
 from classwise.core.markup import escape, printed_name
 
-_ROW = '<div class="row"><span>{}</span><i><b></b><u></u></i><span></span></div>'
+_ROW = '<div class="bar"><span>{}</span><i><b></b><u></u></i><span></span></div>'
 
 
 def attack_form(networks: Mapping[str, Mapping[str, Any]], images: xr.Dataset, eps: str, *, small: bool = False) -> str:
