@@ -48,6 +48,10 @@ const SMALLEST = () => {
   return sizes.length ? Math.min(...sizes) : null;
 };
 
+// Whether the charts in sight are as wide as their place, or 900 pixels; those with images keep their size.
+const WIDE = () => [...document.querySelectorAll(".vega-embed > svg:not(:has(image))")].filter(one => one.clientWidth)
+  .every(one => one.viewBox.baseVal.width > 0.94 * Math.min(900, one.parentNode.clientWidth));
+
 // What is wrong with the charts in sight: wider than their place, words beyond the drawing, words or images that cover others, and
 // words that charts.js hid because they would: more than some, or any number of a cell.
 const MISFITS = most => [...document.querySelectorAll(".vega-embed > svg")].filter(one => one.clientWidth).flatMap(svg => {

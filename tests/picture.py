@@ -28,9 +28,9 @@ SAYS = {
 
 
 def classes() -> str:
-    """Return the chart of the home page at scale laptop as SVG."""
+    """Return the chart of the home page as SVG."""
     style.setup()
-    request = runs.keep_recorded(registry.request(home.SECTION, "laptop"))
+    request = runs.keep_recorded(registry.request(home.SECTION, runs.shown_scales(home.SECTION, "quick")[0]))
     count = pooling.pool(runs.outcomes(request.specs, request.evaluations[-1:])).isel(attack=0, drop=True)
     rates = metrics.accuracy(count)
     theirs = home.printed_rates(rates)

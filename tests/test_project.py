@@ -111,6 +111,7 @@ def blocks(kind):
 
 # What makes the examples quick, and lets them do without a network of the reader's.
 SMALLER = {
+    '"tian2021/4-1-class-bias"))': '"tian2021/4-1-class-bias", seeds=[0], defences=["pgd-at"], epochs=1, width=4))',
     '"tian2021/4-1-class-bias", seeds=[0, 1])': '"tian2021/4-1-class-bias", seeds=[0], defences=["pgd-at"], epochs=1, width=4)',
     'class-bias", outcomes)': 'class-bias", outcomes, scale="quick", dataset="digits", strict=False)',
     'defence="mart")': 'defence="mart", epochs=1, width=4)',

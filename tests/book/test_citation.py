@@ -1,14 +1,13 @@
-"""CITATION.cff, the BibTeX of the home page, and the page of licences."""
+"""CITATION.cff, the BibTeX of the guide, and the page of licences."""
 
 import datetime
 import re
 
-import nbformat
 import pytest
 import yaml
 from pybtex.database import parse_string
 
-from classwise.book import build, notebooks
+from classwise.book import build
 from classwise.core.datasets import DATASETS
 from classwise.core.paths import checkout
 from classwise.papers import registry
@@ -43,8 +42,8 @@ def test_every_paper_of_the_book_is_cited_as_in_its_references(cited):
         assert work.get("doi") == references[name].fields.get("doi")
         authors = [plain(author.get("family-names", author.get("name"))) for author in work["authors"]]
         assert authors == [plain(" ".join(person.last_names)) for person in references[name].persons["author"]]
-    home = nbformat.read(notebooks.find("index"), as_version=4).cells[-1].source
-    block = re.search(r"```bibtex\n(.*?)```", home, re.DOTALL)[1]
+    page = (checkout() / "book" / "guide" / "citing.md").read_text()
+    block = re.search(r"```bibtex\n(.*?)```", page, re.DOTALL)[1]
     package, *shown = parse_string(block, "bibtex").entries.values()
     assert plain(package.fields["title"]) == plain(cited["title"])
     assert package.fields["note"] == f"Version {cited['version']}, MIT licence"

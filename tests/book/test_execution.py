@@ -104,7 +104,7 @@ def test_a_page_that_waits_says_so_below_its_title(place):
     page.compose()
     node = nbformat.read(page.target, as_version=4)
     assert [execution.COMING in cell.source for cell in node.cells] == [False, True, False]
-    assert "Not shown: no run." in node.cells[2].outputs[0].data["text/html"]
+    assert "Not yet run on digits." in node.cells[2].outputs[0].data["text/html"]
     assert page.is_made()
     assert not execution.Page(SECTION, "quick", page.parts, coming=False).is_made()
     nothing = execution.Page(SECTION, "quick", {}, coming=True)
@@ -201,4 +201,4 @@ def test_a_book_that_trains_nothing_says_that_networks_of_digits_are_missing(pla
     monkeypatch.setenv(scales.READ_ONLY, "1")
     execution._execute(f"computed/{name}", "laptop", "digest")
     words = (place / f"computed/{name}.ipynb").read_text()
-    assert ("not trained yet" if name == "attack" else "Not shown: ") in words
+    assert ("not trained yet" if name == "attack" else "Not yet run on ") in words

@@ -14,10 +14,12 @@ from scipy.stats import spearmanr
 from classwise import runs
 from classwise.book import notebooks
 from classwise.charts.style import VERDICT_COLOURS
+from classwise.core import markup
 from classwise.core.markup import plural
 from classwise.core.paths import checkout
-from classwise.papers import home, ledger, registry, reports
+from classwise.papers import home, ledger, registry, reports, say
 from classwise.papers.claims import VERDICTS, Verdict
+from classwise.papers.scales import CLOSED_FORM, MODEL
 from classwise.stats import metrics, pooling
 from tests import picture
 
@@ -31,11 +33,10 @@ def judged():
     return [Verdict(*one, {"quick": "digits", "laptop": "cifar10"}[one[-1]], **numbers) for one in kinds]
 
 
-def test_a_report_counts_the_verdicts_and_lists_the_claims_that_fail(judged):
-    text = reports.reproduction_summary("tian2021", judged).replace("&amp;", "&")
-    assert 'href="claims.html?paper=tian2021&scale=quick&verdict=holds"' in text
-    assert text.index("CIFAR-10") < text.index("digits")
-    texts.check("reports-failed", *(reports.not_reproduced("tian2021", some) for some in (judged, judged[:1])))
+def test_a_report_begins_with_a_verdict_that_counts_the_claims_and_leads_to_them(judged):
+    theorem = replace(judged[0], scale=CLOSED_FORM, dataset=MODEL)
+    untested = [replace(judged[0], verdict="not tested")]
+    texts.check("reports-verdict", *(reports.verdict("tian2021", some) for some in ([*judged, theorem], judged[:1], untested)))
     number = len(registry.PAPERS["tian2021"].tables.misprints())
     assert f"Misprints and ambiguities ({number})" in reports.misprints("tian2021")
 
@@ -84,9 +85,14 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     assert home.printed_rates(rates).equals(theirs)
     assert home.printed_rates(rates.assign_coords(label=list("0123456789"))) is None
     assert home.printed_rates(rates.assign_coords(defence=["standard"])) is None
-    said = home.finding(data, alike.expand_dims("defence"), "cifar10")
-    assert said.startswith("**On CIFAR-10, the same classes are weak as in the paper: ")
-    assert home.finding(data, None, "digits").startswith("**On digits, under PGD-20, PGD-AT classifies class automobile ")
+    assert home.same_classes(alike.expand_dims("defence")).startswith("The same classes are weak as in the paper: for PGD-AT, ")
+    assert home.same_classes(None) == ""
+    said = say.text(home.FINDING, **home.extremes(rates, "cifar10"))
+    most, least = (round(float(end)) for end in (rates.max(), rates.min()))
+    best, worst = (markup.plural_class(str(end.item())) for end in (rates.idxmax("label")[0], rates.idxmin("label")[0]))
+    after = f"{most} % of {best}, but only {least} % of {worst}"
+    assert said == f"**Under attack, a network trained by PGD-AT on CIFAR-10 still recognises {after}.**"
+    assert [markup.plural_class(name) for name in ("cat", "deer", "8")] == ["cats", "deer", "8s"]
     both = xr.concat([data, data], pd.Index(["clean", home.ATTACK], name="attack"))
     table = home.overall(both, alike.expand_dims("defence"))
     assert table["PGD-20, %"].sel(bound="value").item() == pytest.approx(metrics.overall(pooling.pool(data)).item())
@@ -110,25 +116,25 @@ def test_claims_about_other_datasets_are_counted_apart_from_those_whose_runs_are
 
 
 def test_the_figures_of_the_readme_are_those_of_the_recorded_results():
-    outcomes = runs.outcomes(runs.keep_recorded(registry.request("tian2021/4-1-class-bias", "laptop")))
+    outcomes = runs.outcomes(runs.keep_recorded(registry.request("tian2021/4-1-class-bias", "matched")))
     both = metrics.accuracy(pooling.pool(outcomes).sel(defence="pgd-at"))
     rates = both.sel(attack="pgd-20")
     best, worst = (str(rates.idxmax("label").item()), str(rates.idxmin("label").item()))
     most, least = (round(float(end)) for end in (rates.max(), rates.min()))
     clean = [round(float(both.sel(attack="clean", label=name))) for name in (best, worst)]
     text = " ".join((checkout() / "README.md").read_text(encoding="utf-8").split())
-    assert f"PGD, 13 epochs, {plural(outcomes.sizes['seed'], 'recorded run')})" in text
-    assert f"classifies {most} % of the {best} images correctly and {least} % of the {worst} images" in text
-    assert f"without an attack {clean[0]} % and {clean[1]} %" in text
+    trained = int((outcomes.truth.sel(defence="pgd-at", attack="pgd-20") >= 0).any("image").sum())
+    assert f"(PGD, {plural(trained, 'network')})" in text
+    assert f"recognises {most} % of the {best}s, but only {least} % of the {worst}s" in text
+    assert f"Without an attack, the network recognises {clean[0]} % of the {best}s and {clean[1]} % of the {worst}s" in text
 
 
 def test_the_readme_counts_the_claims_on_photographs_and_shows_the_chart_of_today():
     verdicts = [one for one in runs.verdicts("laptop", others=["matched"]) if one.scale in ("matched", "laptop")]
-    rows = [line for line in (checkout() / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == len(registry.PAPERS)
-    for row, paper in zip(rows, registry.PAPERS, strict=True):
-        counts = ledger.numbers(ledger.decisive([one for one in verdicts if one.claim.paper == paper]))
-        assert row.endswith(f"| {counts} |")
+    text = (checkout() / "README.md").read_text(encoding="utf-8")
+    for name, paper in registry.PAPERS.items():
+        counts = ledger.numbers(ledger.decisive([one for one in verdicts if one.claim.paper == name]))
+        assert f"\n- **{paper.title}**: {counts}." in text
     drawn, now = (
         re.findall(r'>([^<>]+)</text>|aria-label="([^"]*)"', svg)
         for svg in ((picture.STATIC / "classes.svg").read_text(), picture.classes())
@@ -136,15 +142,21 @@ def test_the_readme_counts_the_claims_on_photographs_and_shows_the_chart_of_toda
     assert drawn == now, "draw the picture of README again: make picture"
 
 
+def test_the_readme_names_all_pages_by_their_titles():
+    text = (checkout() / "README.md").read_text(encoding="utf-8")
+    named = {name: title for title, name in re.findall(r"\[([^\]]+)\]\(notebooks/([\w/-]+)\.ipynb\)", text)}
+    cells = {name: nbformat.read(notebooks.find(name), as_version=4).cells[0].source for name in notebooks.names()}
+    assert named == {name: cell.split("\n")[0].removeprefix("# ") for name, cell in cells.items() if name != "index"}
+
+
 def test_the_picture_of_the_folders_is_drawn_from_the_imports_of_today():
     assert (picture.STATIC / "folders.svg").read_text() == picture.folders(), "draw it again: make picture"
 
 
-def test_the_page_of_the_papers_lists_all_pages_of_each():
+def test_the_page_of_the_papers_has_a_verdict_on_each_and_what_was_easy_and_difficult():
     cells = nbformat.read(notebooks.find("papers"), as_version=4).cells
-    texts = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown").split("\n## ")[1:]
-    for text, paper in zip(texts, registry.PAPERS.values(), strict=True):
+    parts = "\n".join(cell.source for cell in cells).split("\n## ")[1:]
+    for text, (name, paper) in zip(parts, registry.PAPERS.items(), strict=True):
         assert text.startswith(paper.title)
-        assert re.findall(r"^- {doc}`(\S+)`$", text, re.MULTILINE) == list(paper.pages)
-        for part in ("Scope", "What was reproduced", "What was not reproduced", "What was easy", "What was difficult"):
-            assert f"**{part}.**" in text
+        assert f'reports.verdict("{name}", verdicts)' in text
+        assert all(f"**What was {part}.**" in text for part in ("easy", "difficult"))

@@ -123,7 +123,7 @@ def test_a_new_page_from_the_templates_has_a_claim_and_a_place_in_the_book(copy,
         assert python("-c", ask).split("\n")[0] == f"['{words}-gap'] True"
         code = "".join(cell.source for cell in nbformat.read(copy / written[1], as_version=4).cells)
         assert "$" not in code
-        assert nbformat.read(copy / written[1], as_version=4).cells[-2].source.startswith("## Limitations")
+        assert nbformat.read(copy / written[1], as_version=4).cells[-2].source.startswith("<details>")
         assert f"import {Path(module).stem} as section" in code
     guide = (checkout() / "book" / "guide" / "extending.md").read_text()
     assert (copy / "src/classwise/papers/tian2021/new_question.py").read_text() in guide

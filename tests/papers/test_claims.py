@@ -88,7 +88,7 @@ def test_a_large_effect_holds_and_its_opposite_fails():
     assert up.low < up.effect < up.high
     assert up.adjusted == pytest.approx(2 * up.p)
     assert (up.seeds, up.images) == (2, 2000)
-    assert up.words == "holds (digits, scale quick, 2 seeds)"
+    assert up.words == "holds (digits, 2 seeds)"
 
 
 def test_averages_that_a_scale_cannot_make_well_are_not_tested():
@@ -212,7 +212,7 @@ def test_one_training_without_others_to_judge_by_is_described():
 
 def test_one_seed_is_said_to_be_one_run():
     (found,) = decide(outcomes(TWO, seeds=1), claim())
-    assert found.words == "holds (digits, scale quick, one run)"
+    assert found.words == "holds (digits, one run)"
     (same,) = decide(outcomes(TWO, seeds=1).isel(seed=0, drop=True), claim())
     assert (same.effect, same.low) == (found.effect, found.low)
 
@@ -287,7 +287,7 @@ def test_holm_is_that_of_statsmodels_and_counts_what_was_asked():
         alone = np.array([decide(data, one.claim)[0].p for one in named])
         assert [one.p for one in named] == pytest.approx(alone)
     assert found[-1].reason == "not testable on digits: it is not"
-    assert found[-1].words == "not tested (digits, scale quick)"
+    assert found[-1].words == "not tested (digits)"
     assert judging.holm(np.array([0.01, 0.04, 0.03])) == pytest.approx(multipletests([0.01, 0.04, 0.03], method="holm")[1])
 
 
@@ -439,7 +439,7 @@ SUMMARIES += [("holds", None, "holds"), ("not tested", 7, "not tested")]
 def test_a_verdict_is_on_the_direction_and_the_size_where_the_paper_prints_one(verdict, theirs, expected):
     found = Verdict(claim(reported=theirs, unit="times"), verdict, "laptop", "cifar10", 8.14, 6.5, 10, seeds=1)
     assert found.summary == expected
-    assert found.words == f"{expected} (CIFAR-10 at 8/255, scale laptop{', one run' * (verdict != 'not tested')})"
+    assert found.words == f"{expected} (CIFAR-10 at 8/255{', one run' * (verdict != 'not tested')})"
     if expected == "direction holds, size differs":
         assert found.numbers == "8.14 [6.50, 10.0] times, the paper 28.0"
 

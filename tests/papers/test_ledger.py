@@ -104,7 +104,7 @@ def test_photographs_count_by_the_verdict_at_the_level_of_the_papers_where_that_
     assert ledger.decisive([untested]) == [untested]
     other = replace(RECORDED, dataset="mnist")
     assert ledger.decisive([matched, RECORDED, other]) == [matched, other]
-    assert ledger.opening([matched, RECORDED]) == "On CIFAR-10 at 4/255 (scale matched): 1 holds."
+    assert ledger.opening([matched, RECORDED]) == "On CIFAR-10 at 4/255: 1 holds."
     # The list has both; the one at 8/255 is not counted, nor found by a filter of verdicts.
     text = ledger.claims_list([matched, RECORDED], PAGES)
     assert re.findall(r'<span class="badge [\w -]+" data-scale="(\w+)"( data-verdict)?', text) == [
@@ -124,7 +124,8 @@ def test_on_the_page_of_a_section_rows_have_no_ids_and_link_to_the_ledger():
     text = ledger.claims_list(SOME, filters=False)
     parsed = Rows(text)
     assert (parsed.options, parsed.rows, text.count("<script")) == ([], [{}] * len(SOME), 0)
-    assert parsed.links == [f"../claims.html#{ledger.anchor(one.claim)}" for one in (SOME[0], SOME[1], SOME[3], SOME[2])]
+    rows = [f"../claims.html#{ledger.anchor(one.claim)}" for one in (SOME[0], SOME[1], SOME[3], SOME[2])]
+    assert parsed.links == ["../guide/reading.html#claims", *rows]
 
 
 def test_a_row_links_to_its_section_and_to_itself():
@@ -153,7 +154,7 @@ def test_each_claim_that_fails_on_recorded_runs_has_a_remark_and_no_remark_is_on
 
 def test_a_verdict_on_one_run_is_outlined():
     text = ledger.claims_list([replace(SOME[0], seeds=1), replace(SILENT, seeds=0)])
-    assert (text.count('"badge holds one-run"'), text.count("one-run"), text.count("Verdict outlined: one run")) == (2, 3, 1)
+    assert (text.count('"badge holds one-run"'), text.count("one-run")) == (2, 3)
     assert "one-run" not in ledger.claims_list(SOME).partition("</style>")[2]
 
 
@@ -193,11 +194,11 @@ def test_on_the_page_of_a_section_pictures_stand_beside_the_claims():
     shown = ledger.claims_list(SOME, filters=False)
     beside = [row.partition("</summary>")[0].count("<svg") for row in shown.split("<details>")[1:]]
     assert sorted(beside) == [0, 1, 1, 1]
-    assert (shown.count("<svg"), shown.count("diamond: the value of the paper")) == (3, 1)
+    assert shown.count("<svg") == 3
     # Of a claim with two verdicts they stand below each other, in one column.
     both = ledger.claims_list([SOME[0], replace(SOME[0], dataset="mnist")], filters=False)
     assert (both.count('class="pictures"'), both.count("<svg")) == (1, 2)
-    assert "diamond" not in ledger.claims_list([SILENT], filters=False)
+    assert "<svg" not in ledger.claims_list([SILENT], filters=False)
     inside = [row.partition("</summary>")[0].count("<svg") for row in ledger.claims_list(SOME).split("<details id")[1:]]
     assert inside == [0, 0, 0, 0]
 

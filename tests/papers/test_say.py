@@ -24,6 +24,7 @@ def test_templates_and_intervals_write_numbers_one_way():
     texts.check(
         "say-numbers",
         say.text("{gap:points}, {r:,2}, {one:points,1} of {name}, {p:.0f} %, {start:s}", **gaps, **others),
+        *(say.text("It {by:points|rises by ~|falls by ~}.", by=bounds(*ends)) for ends in ((1, 2, 3), (-3, -2, 1))),
         *(say.interval(wide, "points"), say.interval(wide, digits=1)),
         *(say.effect(some, "It differs") for some in (wide, clear)),
         *(say.choose_by_sign(bounds(low, 0, low + 2), "above", "below") for low in (1, -1, -3)),
@@ -35,21 +36,20 @@ HOLDS = Verdict(Claim("c", "p/s", "1", "It is so.", mcd), "holds", "quick", "dig
 LACKING = Verdict(HOLDS.claim, "not tested", "quick", "digits", reason="it has no such classes")
 
 
-def test_a_verdict_is_a_sentence_and_a_finding_shows_an_effect_or_says_that_none_is_clear():
+def test_a_finding_shows_an_effect_or_says_that_none_is_clear():
     unclear = [(replace(HOLDS, low=low), than) for low, than in ((-1, 0), (np.nan, 0), (1, 1))]
     texts.check(
-        "say-verdicts",
-        *(say.verdicts([one], "c") for one in (HOLDS, replace(HOLDS, permutation_p=0.2), LACKING)),
+        "say-findings",
         say.finding([HOLDS, replace(HOLDS, effect=9)], "c", "It gains {value:points,1}."),
         say.finding([replace(HOLDS, verdict="described")], "c", "It gains {value:points,1}."),
         *(say.finding([one], "c", "It gains {value}.", than) for one, than in unclear),
-        say.finding([replace(HOLDS, low=-3, high=-1)], "c", "It gains."),
+        say.finding([replace(HOLDS, low=-3, high=-1)], "c", "PGD gains."),
+        say.finding([replace(HOLDS, low=-3)], "c", "PGD gains {value}."),
     )
     with pytest.raises(NotRecorded, match="the claim 'c' is not tested: it has no such classes"):
         say.finding([LACKING], "c", "{value}")
-    for judge in (say.verdicts, say.finding):
-        with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):
-            judge([HOLDS], "d", *["{value}"] * (judge is say.finding))
+    with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):
+        say.finding([HOLDS], "d", "{value}")
 
 
 def test_a_sample_has_as_many_runs_as_each_defence():

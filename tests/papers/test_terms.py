@@ -24,7 +24,7 @@ def sums():
 def test_terms_compute_what_they_say_and_know_what_they_read():
     wider = value(mcd, "standard", "pgd-20|pgd-40") - value(mcd, "pgd-at", "pgd-20|pgd-40")
     assert float(wider(sums())) == 20
-    assert wider.words == "gap (MCD) of standard, pgd-20 less gap (MCD) of pgd-at, pgd-20"
+    assert wider.words == "gap (MCD) of standard, pgd-20 minus gap (MCD) of pgd-at, pgd-20"
     assert wider.needs == (("standard", "pgd-20|pgd-40"), ("pgd-at", "pgd-20|pgd-40"))
     ratio = value(accuracy, "standard", "pgd-40", label="a") / value(overall, "pgd-at", "pgd-40")
     assert float(ratio(sums())) == pytest.approx(90 / 50)

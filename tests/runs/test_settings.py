@@ -83,3 +83,18 @@ def test_scenes_are_the_images_that_are_asked_about():
     assert "object" not in artifacts.scenes(spec, Evaluation())
     with pytest.raises(UserError, match="unknown class 'eight'"):
         artifacts.scenes(spec, Evaluation(), "eight")
+
+
+def test_the_settings_of_a_paper_stand_beside_ours_by_the_attack_that_tests():
+    def compared(section):
+        return settings.tables_of_paper(section, "pgd-20")["The settings that the paper prints, and ours"]
+
+    plan, entropy = map(compared, ("benz2020/3-4-corruptions", "entropy2022/3-2-2b-trade-off-and-fairness"))
+    assert "models" not in plan.index
+    assert plan.loc["model", "the paper"].startswith("LeNet, VGG16")
+    assert plan.loc["model", "quick"] == "small-cnn"
+    tests = entropy.loc["testing attack"].drop("the paper")
+    assert all(one.startswith("PGD (steps=20, ") for one in tests)
+    assert "step=0.003" in tests["paper (scale)"]
+    with pytest.raises(UserError, match=r"unknown attack 'pgd-2' \(did you mean 'pgd-20'\?\)"):
+        settings.tables_of_paper("tian2021/4-1-class-bias", "pgd-2")

@@ -34,21 +34,6 @@ def test_the_confidence_in_the_truth_is_that_of_its_class(some):
     assert np.isnan(confidence.true_confidence(gone).values[:3]).all()
 
 
-def test_the_ranks_of_an_image_are_its_surest_classes_over_the_seeds_that_were_asked(some):
-    both = xr.concat([some, some.assign(logits=some.logits[:, ::-1])], "seed")
-    both["truth"] = both.truth.where((both.seed == 0) | (both.image > 2), -1).where(both.image != 1, -1)
-    found = confidence.top_k(both, 3)
-    sure = 100 * np.stack([softmax(one.logits.values, 1) for one in (both.isel(seed=0), both.isel(seed=1))])
-    sure[1, :3] = np.nan
-    mean = np.nanmean(sure, 0)
-    for image in (0, 2, 5):
-        order = np.argsort(-mean[image])[:3]
-        assert list(found["name"].sel(image=image).values) == [str(some.predicted.values[one]) for one in order]
-        assert found.confidence.sel(image=image).values == pytest.approx(mean[image][order], rel=1e-5)
-    assert list(found["name"].sel(image=1).values) == ["", "", ""]
-    assert found.confidence.sel(image=1).isnull().all()
-
-
 def test_the_entropy_is_that_of_the_softmax_in_nats(some):
     nats = confidence.entropy(some)
     assert np.allclose(nats, stats.entropy(softmax(some.logits, axis=1), axis=1), atol=1e-6)

@@ -52,10 +52,11 @@ _PAGES = {
     "What holds": ("claims", "papers"),
     "Attacks and defences": ("attack", "pgd", "performance", "defences"),
     "Audits": ("audit",),
-    "Results": ("data",),
-    "Guide": tuple(f"guide/{name}" for name in (*_GUIDE, "references", "sources")),
-    "Reference": ("guide/api", "guide/changelog"),
+    "Results": ("data", "settings"),
+    "Guide": tuple(f"guide/{name}" for name in (*_GUIDE, "citing", "references", "sources")),
 }
+# What stands at the address of a page that is part of another one now.
+_MOVED = '<!doctype html><meta http-equiv="refresh" content="0; url={0}"><link rel="canonical" href="{0}"><a href="{0}">{0}</a>'
 
 
 def table_of_contents() -> str:
@@ -180,6 +181,9 @@ def render(console: Console) -> bool:
     for name in re.findall(r"thumbnails/([\w/-]+)\.svg", notebooks.find(HOME).read_text()):
         write(sources / "_extra" / "thumbnails" / f"{name}.svg", pages.thumbnail(executed[name]).encode())
     write(sources / "data.md", data.page(out / "data").encode())
+    for paper in registry.PAPERS.values():
+        moved = _MOVED.format(f"../settings.html#{re.sub('[^a-z0-9]+', '-', paper.title.lower()).strip('-')}")
+        write(sources / "_extra" / paper.name / "A-settings.html", moved.encode())
     for name, path in extra.items():
         (sources / "_extra" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, sources / "_extra" / name)

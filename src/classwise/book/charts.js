@@ -3,6 +3,7 @@
 (function () {
   const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)"), paper = matchMedia("print");
   const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, FRAME = 10, ATTEMPTS = 9;
+  const WIDEST = 900, FULL = 0.95, MOST = 5;
   const inks = {
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
@@ -94,9 +95,22 @@
     if (result.title) result.title = title(result.title, fit.width);
     return result;
   }
+  // On a wide screen plots are so many times as wide as they were made; images keep their size.
+  function widened(spec, times) {
+    const parts = ["hconcat", "vconcat", "concat", "layer"].filter((name) => spec[name]);
+    if ((spec.layer || [spec]).some((one) => kind(one) === "image")) return spec;
+    const inner = Object.fromEntries(parts.map((name) => [name, spec[name].map((one) => widened(one, times))]));
+    const width = typeof spec.width === "number" ? {width: Math.round(spec.width * times)} : {};
+    return {...spec, ...inner, ...width, ...(spec.spec ? {spec: widened(spec.spec, times)} : {})};
+  }
+  // Axes and legends do not grow with the plots, so that this comes near the room from below.
+  function wider(place, {times}) {
+    const drawn = place.querySelector("svg").viewBox.baseVal.width, room = Math.min(WIDEST, place.clientWidth);
+    return room && drawn < room * FULL && times < MOST ? {times: times * room / drawn} : null;
+  }
   function fitted(chart, fit) {
     const spec = scheme() === "dark" ? lit(chart.spec) : structuredClone(chart.spec);
-    if (!fit) return spec;
+    if (fit.times) return widened(spec, fit.times);
     const result = column(spec, fit), config = result.config || {};
     result.config = {...config, legend: {...config.legend, orient: "top", columns: fit.columns, titleLimit: 0, labelLimit: fit.width - 30}};
     return result;
@@ -146,7 +160,7 @@
   // A chart that is hidden has no width: it is drawn for that of the page, and for its place once it is shown.
   const hidden = (chart) => !element(chart).clientWidth;
   const width = (chart) => element(chart).clientWidth || document.documentElement.clientWidth - 48;
-  const state = (chart) => `${scheme()} ${narrow.matches && element(chart).clientWidth}`;
+  const state = (chart) => `${scheme()} ${narrow.matches ? element(chart).clientWidth : Math.min(WIDEST, element(chart).clientWidth)}`;
   // What a reader chose: the values of controls, and the marks picked in legends, which Vega-Lite keeps in a data set.
   const named = (chart, wanted) => (chart.spec.params || []).filter(wanted).map((param) => param.name);
   const bound = (chart) => named(chart, (param) => param.bind && !param.select);
@@ -175,12 +189,12 @@
   }
   async function drawn(chart) {
     const first = !chart.result, kept = choices(chart), wanted = state(chart), place = width(chart);
-    let fit = narrow.matches && {width: place - PADDING, room: place - MARGIN, columns: 4, digits: "all"};
+    let fit = narrow.matches ? {width: place - PADDING, room: place - MARGIN, columns: 4, digits: "all"} : {times: 1};
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       if (chart.result) chart.result.finalize();
       chart.result = await embed(chart.place, fitted(chart, fit), look(chart.options, scheme()));
       local(element(chart));
-      const next = fit && better(element(chart), fit, chart.spec);
+      const next = fit.times ? wider(element(chart), fit) : better(element(chart), fit, chart.spec);
       if (!next) break;
       fit = next;
     }

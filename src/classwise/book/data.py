@@ -204,9 +204,9 @@ def page(folder: Path) -> str:
     names = file_names()
     listed = pd.read_csv(folder / names["catalogue.csv"], usecols=["file", "run", "schema"])
     evaluations = int((listed.schema == store.OUTCOMES).sum())
-    summary = f"All results of this book, version {classwise.__version__}: {listed.run.nunique()} trainings and {evaluations} "
+    summary = f"All results of this book, version {classwise.__version__}: {listed.run.nunique()} runs and {evaluations} "
     parts = {
-        "summary": summary + "evaluations of them: on digits, and on CIFAR-10 as far as they are recorded.",
+        "summary": summary + "evaluations, on digits and, as far as they are recorded, on CIFAR-10.",
         "files": _offered(folder),
         "python": _READING.format(*names.values(), first=listed.file[listed.schema == store.OUTCOMES].iloc[0]),
         "licence": _texts()["SOURCES.md"].decode().strip(),

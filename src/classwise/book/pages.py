@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import vl_convert
 
-from classwise import runs
 from classwise.book import figures, notebooks, scale_switch
 from classwise.core import datasets
 from classwise.core.files import write
 from classwise.papers import registry
 from classwise.papers.scales import SCALES
-from classwise.runs.recorded import how_to_record, keep_stored
+from classwise.runs.recorded import how_to_record
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -118,20 +117,20 @@ def _recompute(name: str, last: list["NotebookNode"], node: "NotebookNode") -> l
 def command(name: str, scale: str, took: float) -> str:
     """Return in Markdown how to rerun a notebook at a scale, "" for one without, and what that takes.
 
-    took: the seconds of its execution here, 0 if unknown. At a scale that is only read, the hours of the recording are stated.
+    took: the seconds of its execution here, 0 if unknown.
     """
     known = notebooks.parameters(notebooks.find(name))
     values = {key: one.default for key, one in known.items() if one.default is not None} | ({"scale": scale} if scale else {})
     given = " ".join(f"{key}={json.dumps(value)}" for key, value in values.items())
     options = f" P='{given}'" if given else ""
     recorded_only = scale in SCALES and SCALES[scale].recorded_only
-    runs_are = "it reads the recorded results and computes none" if recorded_only else "finished runs are not computed again"
-    lines = [f"The command writes one HTML file and leaves the book unchanged; {runs_are}."]
+    runs_are = "It reads recorded results" if recorded_only else "Finished runs are not computed again"
+    lines = [f"The command writes one HTML file and leaves the book unchanged. {runs_are}."]
     if took:
         duration = f"{took:.0f} seconds" if took < 90 else f"{took / 60:.1f} minutes"
-        lines.append(f"The page took {duration} here; the training of its runs is not included.")
+        lines.append(f"The page took {duration} here, without the training of its runs.")
     if recorded_only and name in registry.SECTIONS:
-        lines += [runs.recording(keep_stored(registry.request(name, scale))), f"{how_to_record(scale)}."]
+        lines.append(f"{how_to_record(scale)}.")
     return f"```bash\nmake notebook NB={name}{options}\n```\n\n{' '.join(filter(None, lines))}"
 
 

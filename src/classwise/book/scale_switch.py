@@ -47,7 +47,7 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *,
     """Write to `computed` the outputs of both executions of the notebook `name`; `complete` as in `check`, which may raise.
 
     scales: of the recorded and of the computed one. A cell that failed at the recorded scale, because not all of its runs are
-    there, shows the outputs of the other scale under both, and a line below the switch says what such parts are. If no chart
+    there, shows the outputs of the other scale under both, marked as such. If no chart
     could be drawn at the recorded scale, the notebook shows the other one alone and says so. If only the first chart or a cell
     above it failed, such as the finding, or that chart has at most two values, the page opens with the other one.
     """
@@ -62,16 +62,13 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *,
     opening = next((place for place, cell in enumerate(cells) if figures.specifications(cell.outputs)), 0)
     poor = any(failed[: opening + 1]) or _values(others[opening]) <= _FEW < _values(cells[opening])
     reading = f"{'../' * name.count('/')}guide/reading.html#two-radii"
-    head, only = _switch(scales, scales[1] if poor else "", reading), _only_computed(scales)
-    if any(lacks and cell.outputs for cell, lacks in zip(cells, failed, strict=True)):
-        head += f'\n<p class="scale-mark" data-scale="{scales[0]}" data-kept hidden>Parts with an edge: {only}.</p>'
     for cell, one, lacks in zip(cells, others, failed, strict=True):
         if lacks and cell.outputs:
-            never = next((error.evalue for _, error in _errors([one]) if error.ename in _NEVER), "")
+            never = any(error.ename in _NEVER for _, error in _errors([one]))
             cell.outputs = [_mark(scales[0], _only_computed(scales, never), " data-kept"), _end(), *cell.outputs]
         elif not lacks and cell.outputs != one.outputs:
             cell.outputs = mark_scales({scales[0]: one.outputs, scales[1]: cell.outputs})
-    _write(node, computed, head)
+    _write(node, computed, _switch(scales, scales[1] if poor else "", reading))
 
 
 def opens_with_chart(notebook: Path) -> bool:
@@ -94,9 +91,9 @@ def note_missing(notebook: Path, name: str, scale: str, *, complete: bool, head:
     node = _read(notebook, _RAISED)
     check(node.cells, name, scale, complete=complete)
     for _, error in list(_errors(node.cells)):
-        reason = error.evalue if error.ename in _LACKING else "not all runs that this cell shows are recorded"
+        words = html.escape(_lacking(scale, error.ename in _NEVER))
         error.clear()
-        error.update(output(f'<p class="scale-mark">Not shown: {html.escape(reason)}.</p>'))
+        error.update(output(f'<p class="scale-mark">{words}.</p>'))
     _write(node, notebook, head and f'<p class="scale-mark">{head}</p>')
 
 
@@ -155,13 +152,13 @@ def split_by_scale(outputs: Sequence["NotebookNode"]) -> dict[str, list["Noteboo
     return result
 
 
-def _only_computed(scales: tuple[str, str], never: str = "") -> str:
-    """Return that results are of the computed scale alone: "digits, computed here; not recorded on CIFAR-10".
+def _only_computed(scales: tuple[str, str], never: bool = False) -> str:
+    """Return that results are of the computed scale alone; never: the other scale cannot have them."""
+    return html.escape(f"{_lacking(scales[0], never)}; {datasets.title(dataset_of(scales[1]))} shown.")
 
-    never: why the other scale cannot have them.
-    """
-    other = datasets.title(dataset_of(scales[0]))
-    return html.escape(f"{title_of(scales[1])}; " + (f"not on {other}: {never}" if never else f"not recorded on {other}"))
+
+def _lacking(scale: str, never: bool) -> str:
+    return f"{'Not available' if never else 'Not yet run'} on {datasets.title(dataset_of(scale))}"
 
 
 def _mark(scale: str, words: str, kept: str = "") -> "NotebookNode":

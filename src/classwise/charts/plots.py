@@ -29,9 +29,10 @@ class Look:
     """How a chart shows its array.
 
     colour, panel, choose: the dimensions of its colours, of its panels and of its control; first: the member that is chosen at
-    first, by default the first one. label: the dimension whose members are written next to points. domain: the ends of the axis
-    of values. free: the axis of values fits what is chosen, in each panel by itself. level: of lines, a value with a dashed grey
-    line. vertical: dots in columns. width, height: of a panel in pixels, 0 for what fits. below: a subtitle.
+    first, by default the first one. label: the dimension whose members are written next to points; most: left of so many of the
+    highest alone, 0 for all. domain: the ends of the axis of values. free: the axis of values fits what is chosen, in each
+    panel by itself. level: of lines, a value with a dashed grey line. vertical: dots in columns. width, height: of a panel in
+    pixels, 0 for what fits. below: a subtitle.
     """
 
     colour: str = ""
@@ -39,6 +40,7 @@ class Look:
     choose: str = ""
     first: str = ""
     label: str = ""
+    most: int = 0
     domain: tuple[float, float] | None = None
     free: bool = False
     level: float | None = None
@@ -169,7 +171,11 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, 
     marks = [base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=axes[1]), y2="high:Q")] if extra else []
     marks.append(base.mark_circle(size=55).encode(y=up))
     if shown.label:  # in the colour of text, which stands out in either scheme
-        words = alt.Chart(table).mark_text(align="left", dx=7, dy=-5)
+        words = alt.Chart(table).mark_text(dy=-5, align="right" if shown.most else "left", dx=-7 if shown.most else 7)
+        if shown.most:
+            order, each = [alt.SortField("value", order="descending")], [shown.choose] if shown.choose else []
+            words = words.transform_window(place="row_number()", sort=order, groupby=each)
+            words = words.transform_filter(f"datum.place <= {shown.most}")
         marks.append(words.encode(x="across:Q", y=up, text=f"{shown.label}:N", **faint))
     chart = shown.resize(alt.layer(*marks), 270 if shown.panel else 480, 240)
     return shown.finish(chart, y, title, axes[1], picked)

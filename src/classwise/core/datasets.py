@@ -194,13 +194,3 @@ def superclass_numbers(names: Sequence[str]) -> list[int]:
             return [order.index(groups[name]) for name in names]
     known = ", ".join(datasets_with_superclasses())
     raise UserError(f"classes {', '.join(names)} have no superclasses; those of these datasets do: {known}")
-
-
-def superclass_table(dataset: str | None = None) -> str:
-    """Return the classes of each superclass of CIFAR-10, STL-10 and `dataset`, if that has any, as a table in Markdown."""
-    lines = ["| dataset | superclass | classes |", "|---|---|---|"]
-    for name in dict.fromkeys(["cifar10", "stl10", *(known for known in datasets_with_superclasses() if known == dataset)]):
-        groups = superclasses(name)
-        members = {group: ", ".join(member for member in groups if groups[member] == group) for group in groups.values()}
-        lines += [f"| {name} | {group} | {classes} |" for group, classes in members.items()]
-    return "\n".join(lines)

@@ -16,13 +16,18 @@ _PRINTED = {
     "cw": "C&W",
 }
 _CAPITALS = re.compile(
-    r"(a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|he|ccm|ccr|cfa|ema|rs|r?m?rw|drw|\d+))*"
+    r"(a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|he|ccm|ccr|cfa|ema|fawa|rs|r?m?rw|drw|\d+))*"
 )
 
 
 def printed_name(name: str) -> str:
     """Return an attack or a defence as papers print it, "PGD-AT" for "pgd-at"; other names as they are."""
     return _PRINTED.get(name) or (name.upper() if _CAPITALS.fullmatch(name) else name)
+
+
+def plural_class(name: str) -> str:
+    """Return the images of a class as people say it: "cats" of "cat", "8s" of "8"."""
+    return name if name == "deer" else f"{name}s"
 
 
 def escape(name: str) -> str:

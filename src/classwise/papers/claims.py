@@ -11,7 +11,7 @@ import xarray as xr
 from classwise.core import datasets
 from classwise.core.errors import UserError
 from classwise.core.markup import plural
-from classwise.papers.scales import CLOSED_FORM, location, scale_title
+from classwise.papers.scales import CLOSED_FORM, origin
 from classwise.stats.significance import p_value
 
 # Takes sums over images (`bootstrap.sums`), or statistics of features (`stats.features.statistics`), and gives one number for
@@ -206,10 +206,10 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The summary with the dataset, scale and seeds: "holds (CIFAR-10 at 8/255, scale laptop, one run)"."""
+        """The summary with the dataset and the number of runs: "holds (CIFAR-10 at 8/255, one run)"."""
         without = self.verdict == "not tested" or self.scale == CLOSED_FORM
         runs = "" if without else ", one run" if self.seeds == 1 else f", {self.seeds} seeds"
-        return f"{self.summary} ({location(self.dataset, self.scale)}, {scale_title(self.scale)}{runs})"
+        return f"{self.summary} ({origin(self.dataset, self.scale)}{runs})"
 
     @property
     def numbers(self) -> str:

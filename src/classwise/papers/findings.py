@@ -7,9 +7,9 @@ import xarray as xr
 from classwise.charts import audit_report
 from classwise.core import datasets
 from classwise.core.audit import Audit
-from classwise.core.markup import escape, printed_name
+from classwise.core.markup import escape, plural, printed_name
 from classwise.papers.say import effect, interval, sample, text
-from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, pooling
+from classwise.stats import aggregate, bootstrap, convergence, masking, metrics
 
 # What follows from the causes of an audit's warnings, for others than attacks that fail.
 _MEANING = {
@@ -18,18 +18,8 @@ _MEANING = {
 }
 
 
-def class_gap(outcomes: xr.Dataset, defence: str, attack: str) -> str:
-    """Return how far the best class of a defence is from the worst under an attack."""
-    part = outcomes.sel(defence=[defence], attack=[attack])
-    rates = metrics.accuracy(pooling.pool(part).isel(defence=0, attack=0))
-    gap = bootstrap.bootstrap(part, metrics.mcd).isel(defence=0, attack=0)
-    ends = {"best": rates.idxmax("label"), "worst": rates.idxmin("label"), "gap": gap, "defence": defence, "attack": attack}
-    sentence = text("Under {attack}, {defence} classifies class {best} {gap:points} more accurately than class {worst}.", **ends)
-    return f"**{sentence}** {sample(part)}"
-
-
-def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
-    """Return by how much one attack overestimates robust accuracy, compared with all attacks together.
+def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> tuple[str, str]:
+    """Return in bold by how much one attack overestimates robust accuracy beside all attacks together, and then both accuracies.
 
     outcomes: of one or more defences under several attacks, compared on the images that all attacks were evaluated on.
     """
@@ -47,11 +37,9 @@ def weakest_attack(outcomes: xr.Dataset, attack: str = "pgd-20") -> str:
     images = int(present.any([dim for dim in present.dims if dim != "image"]).sum())
     too_high, name = bootstrap.paired_bounds(full, more, span=(0, 100)), printed_name(attack)
     sentence = f"{name} overestimates the robust accuracy of {', '.join(map(printed_name, full.defence.values))} by "
-    sentence += f"{interval(too_high, 'points', 1)}, compared with all {len(names)} attacks together."
-    return (
-        f"**{effect(too_high, sentence)}** It is {single:.1f} % under {name} alone and {every:.1f} % under all of them, on the "
-        f"{images:,} images that all attacks were evaluated on."
-    )
+    sentence += f"{interval(too_high, 'points', 1)}, compared with the worst case over {len(names)} attacks."
+    both = f"{name} leaves {single:.1f} % of {images:,} images correct, all attacks together leave {every:.1f} %."
+    return f"**{effect(too_high, sentence)}**", both
 
 
 def worst_class_gains(outcomes: xr.Dataset, base: str = "pgd-at", level: float = 0.95) -> xr.DataArray:
@@ -66,14 +54,16 @@ def worst_class_gains(outcomes: xr.Dataset, base: str = "pgd-at", level: float =
     return bootstrap.gains(outcomes, dict.fromkeys(names, base), metrics.worst, each, draws)
 
 
-def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd-at") -> str:
-    """Return which defence has the most robust worst class under an attack, and how many gain significantly over a base.
+def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd-at") -> tuple[str, str]:
+    """Return in bold which defence has the most robust worst class under an attack, and then how many gain over a base.
 
-    Of the base alone, the gap between its classes (`class_gap`).
+    Of the base alone, how far its best class is from its worst.
     """
-    if outcomes.sizes["defence"] == 1:
-        return class_gap(outcomes, str(outcomes.defence.item()), attack)
     under = outcomes.sel(attack=attack, drop=True)
+    if outcomes.sizes["defence"] == 1:
+        gap = bootstrap.bootstrap(under, metrics.mcd).isel(defence=0)
+        words = "Under {attack}, the best class of {base} is {gap:points} more accurate than its worst."
+        return f"**{text(words, attack=attack, base=str(under.defence.item()), gap=gap)}**", sample(under)
     gains = worst_class_gains(under, base)
     value, better = gains.sel(bound="value"), gains.sel(bound="low") > 0
     value = value.where(better) if bool(better.any()) else value
@@ -84,13 +74,13 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     lowest = [one.label.values[(one == one.min()).values] for one in rates]
     names = [f"class {escape(str(some[0]))}" if len(some) == 1 else f"{len(some)} classes" for some in lowest]
     after, before = (f"{float(one.min()):.0f} % ({label})" for one, label in zip(rates, names, strict=True))
-    gain = gains.sel(defence=name)
-    best = f"The most robust worst class under {printed_name(attack)}, that of {printed_name(name)}"
-    first = f"{best}, is {interval(gain, 'points')} above "
-    return (
-        f"**{effect(gain, f'{first}that of {printed_name(base)}.')}** It has {after}, compared with {before}. Significantly more "
-        f"robust worst classes: {int(better.sum())} of {gains.sizes['defence']} defences; intervals corrected for their number."
-    )
+    words = "Under {attack}, {name} has the most robust worst class, {gain:points|~ above|~ below} the worst class of {base}."
+    answer = text(words, attack=attack, name=name, base=base, gain=gains.sel(defence=name))
+    levels = f"The worst class of {printed_name(name)} is at {after}, the worst class of {printed_name(base)} at {before}."
+    some = int(better.sum())
+    number = f"{some or 'None'} of {plural(gains.sizes['defence'], 'defence')} {'gain' if some > 1 else 'gains'} significantly"
+    number = f"{number} over {printed_name(base)}, corrected for their number."
+    return f"**{effect(gains.sel(defence=name), answer)}**", f"{levels} {number}"
 
 
 def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str:
@@ -133,11 +123,14 @@ def convergence_finding(compared: xr.Dataset) -> str:
     kept = gain.drop_sel(training=late)
     name = str(kept.sel(bound="value").idxmax("training").item())
     sure = int((kept.sel(bound="high") <= convergence.LARGEST_GAIN).sum())
-    worse = ", ".join(map(str, gain.training.values[gain.sel(bound="high").values < 0])) or "none"
-    limit, number = f"{convergence.LARGEST_GAIN:g} points", gain.sizes["training"]
-    return (
+    worse = [str(one) for one in gain.training.values[gain.sel(bound="high").values < 0]]
+    limit, number = plural(int(convergence.LARGEST_GAIN), "point"), gain.sizes["training"]
+    lines = [
         f"**On {compared.attrs.get('dataset', 'its dataset')}, twice the epochs add at most {limit} of robust accuracy to "
-        f"{number - len(late)} of {number} trainings.** They add most of these to {name}, "
-        f"{interval(kept.sel(training=name), 'points', 1)}, and more to: {', '.join(late) or 'none'}. The entire interval is "
-        f"below {limit} for {sure} trainings. Twice the epochs are significantly worse for: {worse}."
-    )
+        f"{number - len(late)} of {number} networks.**",
+        f"Of these, {name} gains most, {interval(kept.sel(training=name), 'points', 1)}.",
+        f"More is added to {', '.join(late)}." * bool(late),
+        f"The entire interval is below {limit} for {plural(sure, 'network')}.",
+        f"Twice the epochs significantly weaken {', '.join(worse)}." * bool(worse),
+    ]
+    return " ".join(filter(None, lines))

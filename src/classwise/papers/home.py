@@ -3,8 +3,8 @@
 import xarray as xr
 
 from classwise.core import datasets
-from classwise.core.markup import printed_name
-from classwise.papers import findings, registry, say
+from classwise.core.markup import plural_class, printed_name
+from classwise.papers import registry, say
 from classwise.papers.tian2021.attacks_and_defences import correlation_bounds
 from classwise.stats import bootstrap, metrics
 from classwise.stats.combine import concat_named
@@ -45,20 +45,29 @@ def compared_defences(rates: xr.DataArray | xr.Dataset, theirs: xr.DataArray | N
     return sorted(names, key=lambda name: name == "standard")
 
 
-def finding(outcomes: xr.Dataset, alike: xr.DataArray | None, dataset: str) -> str:
-    """Return in bold whether the classes are weak that are weak in the paper, of its first defence; else how far classes differ.
+FINDING = (
+    "**Under attack, a network trained by {name} on {where} still recognises {most:.0f} % of {best}, but only {least:.0f} % of "
+    "{worst}.**"
+)
 
-    outcomes: under ATTACK. alike: `agreement`, None without numbers of the paper.
-    """
-    where = datasets.title(dataset)
+
+def extremes(rates: xr.DataArray, dataset: str) -> dict[str, str | float]:
+    """Return the names and robust accuracies of the best and the worst class of the first compared defence, for FINDING."""
+    name = compared_defences(rates, printed_rates(rates))[0]
+    some = rates.sel(defence=name)
+    ends = {"best": some.idxmax("label"), "worst": some.idxmin("label")}
+    names = {end: plural_class(str(label.values)) for end, label in ends.items()}
+    return {**names, "most": float(some.max()), "least": float(some.min()), "name": name, "where": datasets.title(dataset)}
+
+
+def same_classes(alike: xr.DataArray | None) -> str:
+    """Return whether the classes are weak that are weak in the paper, of its first defence; "" without numbers of the paper."""
     if alike is None:
-        name = compared_defences(outcomes, None)[0]
-        return findings.class_gap(outcomes.expand_dims(attack=[ATTACK]), name, ATTACK).replace("**Under", f"**On {where}, under")
+        return ""
     r, name = alike.sel(quantity="correlation").isel(defence=0), alike.defence.values[0]
-    phrases = "the same classes are weak as in the paper", "other classes are weak than in the paper"
-    same = say.choose_by_sign(r, *phrases, "it is unclear whether the same classes are weak as in the paper", than=_ALIKE)
-    words = "On {where}, {same:s}: the ranks of the classes of {name}, ours and theirs, correlate by {r:,2}."
-    return f"**{say.text(words, where=where, same=same, name=name, r=r)}**"
+    phrases = "The same classes are weak as in the paper", "Other classes are weak than in the paper"
+    same = say.choose_by_sign(r, *phrases, "It is unclear whether the same classes are weak as in the paper", than=_ALIKE)
+    return say.text("{same:s}: for {name}, the rank correlation over the ten classes is {r:,2}.", same=same, name=name, r=r)
 
 
 def overall(outcomes: xr.Dataset, alike: xr.DataArray | None) -> dict[str, xr.DataArray]:

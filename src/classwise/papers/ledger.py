@@ -17,7 +17,7 @@ from classwise.charts.style import VERDICT_COLOURS
 from classwise.core.markup import plural
 from classwise.papers import claims
 from classwise.papers.claims import VERDICTS, Claim, Verdict
-from classwise.papers.scales import CLOSED_FORM, SCALES, display_order, location, scale_title, where
+from classwise.papers.scales import CLOSED_FORM, SCALES, dataset_of, display_order, location, origin
 from classwise.stats.significance import p_value
 
 # The picture of a verdict in pixels: its width and margin.
@@ -71,8 +71,8 @@ def opening(verdicts: Sequence[Verdict]) -> str:
 
 
 def _title(scale: str) -> str:
-    """Return the dataset of a scale, which the names of its other datasets contain, and the scale: "digits (scale quick)"."""
-    return f"{where(scale)} ({scale_title(scale)})"
+    """Return where the verdicts of a scale are from: "digits"."""
+    return origin(dataset_of(scale), scale)
 
 
 def numbers(verdicts: Sequence[Verdict]) -> str:
@@ -111,14 +111,15 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
     if filters:
         rates = false_discovery_rates(verdicts)
         body = "".join(_section(section, [*some.values()], section in pages, rates) for section, some in groups.items())
-        body = f"{_controls(verdicts)}{_alpha(verdicts)}{body}"
+        body = f"{_controls(verdicts)}{_tests(verdicts)}{body}"
         return f'<style>{style}</style><div class="ledger">{body}</div><script>{script}</script>'
     tested: dict[bool, list[str]] = {True: [], False: []}
     for group in (group for some in groups.values() for group in some.values()):
         top = "../" * group[0].claim.section.count("/")
         link = f'<a href="{top}{address(group[0].claim)}">This claim in the list of all claims</a>.'
         tested[any(one.verdict != "not tested" for one in group)].append(_foldable(group, link, pictured=True))
-    head = f"<p>{escape(opening(verdicts))}</p>{_LEGEND if tested[True] else ''}"
+    up = "../" * (verdicts[0].claim.section.count("/") if verdicts else 0)
+    head = f'<p>{escape(opening(verdicts))} <a href="{up}guide/reading.html#claims">How to read a claim</a></p>'
     line = f'<summary><span class="claim">{plural(len(tested[False]), "claim")} not tested</span></summary>'
     folded = f'<details class="group">{line}{"".join(tested[False])}</details>' if tested[False] else ""
     return f'<style>{style}</style><div class="ledger">{head}{"".join(tested[True])}{folded}</div>'
@@ -134,7 +135,8 @@ def _controls(verdicts: Sequence[Verdict]) -> str:
     boxes = ""
     for name, titles in options.items():
         lines = "".join(f'<option value="{escape(value)}">{escape(title)}</option>' for value, title in titles.items())
-        boxes += f'<label>{name} <select name="{name}"><option value="">all</option>{lines}</select></label>'
+        label = "dataset" if name == "scale" else name
+        boxes += f'<label>{label} <select name="{name}"><option value="">all</option>{lines}</select></label>'
     return f'<form aria-label="filters">{boxes}<output></output></form>'
 
 
@@ -206,18 +208,8 @@ def _foldable(
         line, pictures = f'<span>{line}{why}</span><span class="pictures">{"".join(pictures)}</span>', [""] * len(verdicts)
     else:
         facts += why
-    inside = (
-        facts
-        + "".join(_judged(*both, rates) for both in zip(verdicts, pictures, strict=True))
-        + (_LEGEND if any(pictures) else "")
-    )
+    inside = facts + "".join(_judged(*both, rates) for both in zip(verdicts, pictures, strict=True))
     return f'<details{attributes}><summary>{line}</summary><div class="facts">{inside}</div></details>'
-
-
-_LEGEND = (
-    "<p>Dot and bar: ours, with its interval, an arrow head where that has no end; diamond: the value of the paper; shaded: the "
-    "range in which the claim holds. Verdict outlined: one run of each defence.</p>"
-)
 
 
 def kind(verdict: Verdict) -> str:
@@ -244,19 +236,11 @@ def false_discovery_rates(verdicts: Sequence[Verdict]) -> dict[int, float]:
     return dict(zip(map(id, tested), map(float, rates), strict=True))
 
 
-def _alpha(verdicts: Sequence[Verdict]) -> str:
-    """Return what the p-values on the page are corrected for."""
+def _tests(verdicts: Sequence[Verdict]) -> str:
+    """Return how many tests of the book q is corrected for."""
     tested = sum(not np.isnan(one.p) for one in verdicts)
-    return (
-        "<p>p-values, and the intervals of tested claims, cover images and trainings. p (Holm) is corrected for the main claims "
-        "of a section at one scale, whether they could be tested or not; a control stands by itself. A claim holds, or fails, "
-        "where this p is below .05, so that chance gives a false “holds” among the main claims of one section in twenty at most, "
-        f"and a false “fails” as often. q (Benjamini-Hochberg) is corrected for all {tested} tests of the book: of the verdicts "
-        "with q below .05, at most one in twenty is expected to be false. <em>Described</em> claims are measured and not tested. "
-        "p (permuted classes) is of a correlation over classes: the chance of one as far from 0 if their order, or of symmetry "
-        "the order of what each is mistaken for, were random. It says whether so few classes could "
-        "agree by chance, and decides no verdict.</p>"
-    ) * (tested > 0)
+    more = '<a href="guide/reading.html#claims">How to read a claim</a>'
+    return f"<p>q is corrected for all {tested} tests of the book. {more}</p>" * (tested > 0)
 
 
 def interval_picture(verdict: Verdict) -> str:

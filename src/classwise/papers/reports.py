@@ -15,7 +15,7 @@ from classwise.core import datasets
 from classwise.core.markup import plural
 from classwise.papers import ledger, registry
 from classwise.papers.claims import VERDICTS, Verdict
-from classwise.papers.scales import SCALES, dataset_of, display_order, title_of, where
+from classwise.papers.scales import CLOSED_FORM, SCALES, dataset_of, display_order, title_of, where
 from classwise.stats.significance import p_value
 
 
@@ -109,10 +109,10 @@ def _kappa(decided: np.ndarray, names: Sequence[str]) -> str:
     if chance in (0, 1):
         return f"Of {plural(number, 'claim')} decided on both, {same} have the same verdict."
     kappa, p = (same / number - chance) / (1 - chance), float(fisher_exact(decided)[1])
-    tells = "tell something" if p < 0.05 else "tell next to nothing"
+    tells = "tell us something" if p < 0.05 else "tell us next to nothing"
     return (
         f"Of {plural(number, 'claim')} decided on both, {same} have the same verdict. Cohen's kappa is {kappa:.2f}, where 0 is "
-        f"chance and 1 full agreement ({p_value(p)} by Fisher's exact test): verdicts on {names[1]} {tells} of those on "
+        f"chance and 1 full agreement ({p_value(p)} by Fisher's exact test): verdicts on {names[1]} {tells} about "
         f"{names[0]}."
     )
 
@@ -125,8 +125,8 @@ def untested_reasons(verdicts: Sequence[Verdict]) -> str:
         other = sum(verdict.excluded for verdict in some)
         final = sum(verdict.unreachable and not verdict.excluded for verdict in some)
         reasons = (
-            (len(some) - other - final, ("need", "needs"), "runs that are not recorded yet"),
-            (final, ("cannot", "cannot"), f"be measured at scale {scale}"),
+            (len(some) - other - final, ("await", "awaits"), "training runs"),
+            (final, ("cannot", "cannot"), "be tested with networks and training of this size"),
             (other, ("cannot", "cannot"), "be tested on these images"),
         )
         words = [f"{number} {verbs[number == 1]} {what}" for number, verbs, what in reasons if number]
@@ -135,33 +135,23 @@ def untested_reasons(verdicts: Sequence[Verdict]) -> str:
     return f"*Not tested*: {'; '.join(parts)}." if parts else ""
 
 
-def reproduction_summary(paper: str, verdicts: Sequence[Verdict]) -> str:
-    """Return in Markdown how many claims of a paper hold at each scale, of those tested, with links to them."""
-    lines = []
+def verdict(paper: str, verdicts: Sequence[Verdict]) -> str:
+    """Return in a sentence in bold how many of the tested claims of a paper hold and fail on each dataset, and links to them."""
+    parts: dict[str, list[Verdict]] = {}
     for scale, some in decisive_verdicts(paper, verdicts).items():
-        number = Counter(verdict.verdict for verdict in some)
-        numbers = {name: link(number[name], paper=paper, scale=scale, verdict=name) for name in VERDICTS}
-        tested = sum(verdict.tested for verdict in some)
-        lines.append(
-            f"- **{title_of(scale)}**: of {plural(tested, 'claim')} that were tested, {numbers['holds']} hold, "
-            f"{numbers['fails']} fail, {numbers['open']} open; described: {numbers['described']}, not tested: "
-            f"{numbers['not tested']}."
-        )
-    return "\n".join(lines)
-
-
-def not_reproduced(paper: str, verdicts: Sequence[Verdict]) -> str:
-    """Return in Markdown the claims of a paper that fail, and why others were not tested."""
-    some = ledger.decisive([verdict for verdict in verdicts if verdict.claim.paper == paper])
-    failed = [verdict for verdict in some if verdict.verdict == "fails"]
-    lines = [
-        f"- {v.claim.where}: {v.claim.statement} *{v.words[0].upper()}{v.words[1:]}: {v.numbers}.* {ledger.remark(v)}".rstrip()
-        for v in failed
-    ]
-    rest = [verdict for verdict in some if verdict.verdict == "not tested"]
-    title = f"Claims that were not tested ({len(rest)}), and why"
-    table = fold(title, ledger.not_tested(rest)) if rest else ""
-    return "\n\n".join(filter(None, ("\n".join(lines) or "- None of the claims that were tested.", table)))
+        on = f"{'in the' if scale == CLOSED_FORM else 'on'} {datasets.title(dataset_of(scale))}"
+        if tested := [verdict for verdict in some if verdict.tested]:
+            parts.setdefault(on, []).extend(tested)
+    words = list[str]()
+    for on, tested in parts.items():
+        number = Counter(verdict.verdict for verdict in tested)
+        hold, fail = (name if number[name] < 2 else name[:-1] for name in VERDICTS[:2])
+        of = f"{len(tested)}{'' if words else ' tested claims'}"
+        words.append(f"{on}, {number['holds'] or 'none'} of {of} {hold} and {number['fails'] or 'none'} {fail}")
+    text = "; ".join(words) or "no claim was tested"
+    links = {"all claims": ledger.address(paper=paper), "those that fail": ledger.address(paper=paper, verdict="fails")}
+    more = ", ".join(f'<a href="{address}">{name}</a>' for name, address in links.items())
+    return f"**{text[:1].upper()}{text[1:]}.** See {more}."
 
 
 def misprints(paper: str) -> str:
@@ -170,6 +160,6 @@ def misprints(paper: str) -> str:
     if tables is None:
         return ""
     notes, numbers = tables.misprints(), len(tables.rows())
-    title = f"Misprints and ambiguities ({len(notes)}), and how they are read here"
+    title = f"Misprints and ambiguities ({len(notes)}), and how we read them"
     file = f'<a href="tables/{paper}.csv" download>Its printed tables, {plural(numbers, "number")} (CSV)</a>' if numbers else ""
     return f"{fold(title, ledger.notes(notes))}\n\n{file}"

@@ -22,8 +22,11 @@ UNCLEAR = "No clear effect"
 class _Numbers(Formatter):
     def format_field(self, value: Any, spec: str) -> str:
         if isinstance(value, xr.DataArray) and "bound" in value.dims:
-            unit, _, digits = spec.partition(",")
-            return interval(value, unit, int(digits or 0))
+            form, *directions = spec.split("|")
+            unit, _, digits = form.partition(",")
+            falls = bool(directions) and float(value.sel(bound="value")) < 0
+            number = interval(_mirrored(value) if falls else value, unit, int(digits or 0))
+            return directions[falls].replace("~", number) if directions else number
         if isinstance(value, xr.DataArray):
             value = value.item()
         return escape(printed_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
@@ -32,21 +35,24 @@ class _Numbers(Formatter):
 def text(template: str, **values: Any) -> str:
     """Return a template in Markdown with its values filled in.
 
-    Bounds are written with their interval: {gap:points}, {share:%,1} with one digit, {r:,2} without a unit. Words are escaped,
-    attacks and defences written as papers print them, {start:s} is neither.
+    Bounds are written with their interval: {gap:points}, {share:%,1} with one digit, {r:,2} without a unit. With two phrases,
+    {gap:points|rises by ~|falls by ~}, the sign of the value chooses one, and ~ is the number without its sign. Words are
+    escaped, attacks and defences written as papers print them, {start:s} is neither.
     """
     return _Numbers().vformat(template, (), values)
 
 
-def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
-    """Return a number with its interval: "59 points (95 % interval 51 to 66)"; `bounds` has no dimension but bound.
+def _mirrored(bounds: xr.DataArray) -> xr.DataArray:
+    """Return the bounds of the opposite number."""
+    return (-bounds).assign_coords(bound=[{"low": "high", "high": "low"}.get(str(end), end) for end in bounds.bound.values])
 
-    The attribute `called` of bounds takes the place of "95 % interval".
-    """
+
+def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
+    """Return a number with its interval: "59 points (51 to 66)"; `bounds` has no dimension but bound."""
     numbers = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
     low, value, high = (decimal(number, digits) if np.isfinite(number) else "unknown" for number in numbers)
     unit = "point" if (unit, value.lstrip("-")) == ("points", "1") else unit
-    ends = "no interval" if low == high == "unknown" else f"{bounds.attrs.get('called', '95 % interval')} {low} to {high}"
+    ends = "no interval" if low == high == "unknown" else f"{low} to {high}"
     return f"{value}{' ' * bool(unit)}{unit} ({ends})"
 
 
@@ -60,31 +66,29 @@ def effect(bounds: xr.DataArray, sentence: str, than: float = 0.0) -> str:
     """Return a sentence that states an effect, after "No clear effect" where its interval contains `than`."""
     if np.isnan(bounds.sel(bound="value")):
         raise NotRecorded("the networks that this sentence compares are not recorded")
-    return choose_by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {sentence[:1].lower()}{sentence[1:]}", than)
+    # Names keep their capitals.
+    after = sentence if sentence[1:2].isupper() else f"{sentence[:1].lower()}{sentence[1:]}"
+    return choose_by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {after}", than)
 
 
-def verdicts(judged: Sequence[Verdict], *names: str) -> str:
-    """Return the verdicts on some claims in Markdown, a line each: the claim, whether it holds, our value, p and the images.
+def bounds(verdicts: Sequence[Verdict], claim: str) -> xr.DataArray:
+    """Return the value of a claim with the interval of its test along bound.
 
-    judged: of `runs.judge_section`. Names of claims that are not among them are a UserError.
-    """
-    for name in names:
-        _named(judged, name)
-    return "\n".join(f"- {_line(one)}" for one in judged if one.claim.name in names)
-
-
-def finding(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
-    """Return a template in bold Markdown; {value:points,1} is the value of a claim with the interval of its test, as in `text`.
-
-    It begins with "No clear effect" where this interval contains `than`. A claim that is not tested is NotRecorded, an
-    unreachable one NotAtScale; a name that is not among the verdicts is a UserError.
+    A claim that is not tested is NotRecorded, an unreachable one NotAtScale. A name that no verdict has is a UserError.
     """
     one = _named(verdicts, claim)
     if one.verdict == "not tested":
         raise (NotAtScale if one.unreachable else NotRecorded)(f"the claim {claim!r} is not tested: {one.reason}")
-    numbers, called = [one.low, one.effect, one.high], {"called": "interval of the test" if one.tested else "interval"}
-    bounds = xr.DataArray(numbers, {"bound": ["low", "value", "high"]}, ("bound",), attrs=called)
-    return f"**{effect(bounds, text(template, value=bounds, **values), than)}**"
+    return xr.DataArray([one.low, one.effect, one.high], {"bound": ["low", "value", "high"]}, ("bound",))
+
+
+def finding(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
+    """Return a template in bold Markdown; {value:points,1} stands for the `bounds` of a claim, as in `text`.
+
+    It begins with "No clear effect" where their interval contains `than`.
+    """
+    value = bounds(verdicts, claim)
+    return f"**{effect(value, text(template, value=value, **values), than)}**"
 
 
 def _named(judged: Sequence[Verdict], name: str) -> Verdict:
@@ -95,25 +99,20 @@ def _named(judged: Sequence[Verdict], name: str) -> Verdict:
     return first
 
 
-def _line(one: Verdict) -> str:
-    numbers = f"{one.numbers}, {one.p_values}{one.sample}"
-    why = f"; {escape(one.reason)}" if one.reason else ""
-    text = escape(one.reason) if one.verdict == "not tested" else f"{numbers}{why}"
-    return f"{escape(one.claim.statement)} **{one.summary.capitalize()}**: {text}."
-
-
 def sample(outcomes: xr.Dataset) -> str:
-    """Return how many runs of each defence or setting, or of the only one, the intervals are of, and how many test images.
+    """Return in a sentence how many networks of each defence or setting, or of the only one, were tested on how many images.
 
-    Outcomes with the attribute `runs` are of trainings that are taken as given.
+    Outcomes with the attribute `runs` are of networks that are taken as given.
     """
     outcomes = outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0])
     images, present = int(bootstrap.evaluated_mask(outcomes).any("seed").sum()), outcomes.truth >= 0
     each = present.any([dim for dim in present.dims if dim not in ("seed", "defence")]).sum("seed")
     least, most = (int(outcomes.attrs.get("runs", end)) for end in (each.where(each > 0, each.max()).min(), each.max()))
-    names = [str(name) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []
-    of = f"of {escape(names[0])}" if len(names) == 1 else "of each defence"
-    runs = f"{most} runs" if least == most > 1 else f"{least} to {most} runs" if most > 1 else "One run"
-    number = f"{runs} {'of each setting' if 'setting' in outcomes.dims else of}"
-    fixed = ": the intervals of charts do not cover other trainings" if least == 1 or "runs" in outcomes.attrs else ""
-    return f"{number}{fixed}. {plural(images, 'test image')}."
+    names = [printed_name(str(name)) for name in np.atleast_1d(outcomes.defence.values)] if "defence" in outcomes.coords else []
+    of = "setting" if "setting" in outcomes.dims else "defence"
+    what = f"networks of each {of}" if len(names) != 1 or of == "setting" else f"networks of {escape(names[0])}"
+    number = f"{most:,}" if least == most else f"{least} to {most}"
+    fixed = ", so the intervals do not cover other training runs" * (most == 1 or "runs" in outcomes.attrs)
+    fixed = fixed or ". The intervals cover other training runs only where we trained several networks" * (least == 1)
+    what = what.replace("networks", "network", 1) if most == 1 else what
+    return f"We tested {'one' if most == 1 else number} {what} on {plural(images, 'image')}{fixed}."

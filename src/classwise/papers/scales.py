@@ -363,9 +363,10 @@ def dataset_of(scale: str) -> str:
     return MODEL if scale == CLOSED_FORM else str(SCALES[scale].run["dataset"])
 
 
-def scale_title(scale: str) -> str:
-    """Return a scale in words: "scale quick", "closed form"."""
-    return scale if scale == CLOSED_FORM else f"scale {scale}"
+def origin(dataset: str, scale: str) -> str:
+    """Return where verdicts are from: "CIFAR-10 at 8/255", with the name of the scale where several are alike in this."""
+    alike = [name for name in SCALES if where(name) == where(scale)]
+    return location(dataset, scale) + f", scale {scale}" * (len(alike) > 1)
 
 
 def title_of(scale: str) -> str:

@@ -93,9 +93,9 @@ class Paper:
     ----------
     name, title, recipe, tables
         the name of its folder; what the book calls it; how it trains and attacks at scale "paper"; its printed tables, if any.
-    sections, claims, theorems, notebooks
+    sections, claims, theorems
         its sections by their notebook, "tian2021/4-1-..."; its claims; by the name of a page without runs, what judges its claims
-        by computation alone (scale CLOSED_FORM); its pages in the order of the book, by default those of its sections.
+        by computation alone (scale CLOSED_FORM).
     """
 
     name: str
@@ -105,13 +105,12 @@ class Paper:
     claims: tuple[Claim, ...] = ()
     tables: Tables | None = None
     theorems: Mapping[str, Callable[[], Sequence[Verdict]]] = field(default_factory=dict)
-    notebooks: tuple[str, ...] = ()
 
     @classmethod
     def from_modules(
         cls, title: str, sections: Sequence[Any], theorems: Sequence[Any] = (), *, recipe: Recipe, tables: Tables | None
     ) -> "Paper":
-        """Return the paper of the modules of its sections, which have NAME, SECTION and CLAIMS; its last page is A-settings.
+        """Return the paper of the modules of its sections, which have NAME, SECTION and CLAIMS.
 
         theorems: modules with NAME, CLAIMS and verdicts, whose pages come first.
         """
@@ -125,13 +124,12 @@ class Paper:
             claims=tuple(claim for one in pages for claim in one.CLAIMS),
             tables=tables,
             theorems={one.NAME: one.verdicts for one in theorems},
-            notebooks=(*(one.NAME for one in pages), f"{name}/A-settings"),
         )
 
     @property
     def pages(self) -> tuple[str, ...]:
         """The notebooks of the paper in the order of the book."""
-        return self.notebooks or tuple(self.sections)
+        return (*self.theorems, *self.sections)
 
 
 @dataclass(frozen=True)

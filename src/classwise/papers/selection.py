@@ -8,7 +8,7 @@ from classwise.papers.scales import selection_seeds
 from classwise.stats import metrics
 
 # The most vulnerable class and the one it is confused with most. Section 6.1 of Tian 2021 selects 3 and 5 for CIFAR-10; for
-# digits `pair_of` selected them on validation images of `selection_seeds` (the page selects again). There 8 and 9
+# digits `pair_of` selected them on validation images of `selection_seeds` (tests select again). There 8 and 9
 # are not distinguished: after PGD-AT the rule names 8 and 1 with AVX-512 and AVX2, 9 and 3 with SSE4.1. MNIST's are a guess.
 VULNERABLE_PAIRS: dict[str, tuple[str, str]] = {"digits": ("8", "1"), "mnist": ("9", "4"), "cifar10": ("cat", "dog")}
 

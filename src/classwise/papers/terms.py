@@ -45,7 +45,7 @@ class Term:
         return self.compute(sums)
 
     def __sub__(self, other: "Term") -> "Term":
-        return combine_terms("less", operator.sub, self, other)
+        return combine_terms("minus", operator.sub, self, other)
 
     def __truediv__(self, other: "Term") -> "Term":
         return combine_terms("over", operator.truediv, self, other)

@@ -10,7 +10,6 @@ import h5py
 import xarray as xr
 
 from classwise.core import results
-from classwise.core.errors import unknown
 from classwise.core.markup import plural
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers import registry
@@ -66,8 +65,7 @@ def summary(request: Request, data: xr.Dataset) -> str:
     """
     specs, first = request.specs, request.specs[0]
     names = dict.fromkeys(scale_of(spec) for spec in specs)
-    notes = {name: f"{SCALES[name].note}{_level(name)}" for name in names if name} if None not in names else {}
-    scale = ", ".join(f"scale {name}" + (f" ({note})" if note else "") for name, note in notes.items())
+    scale = ", ".join(f"scale {name}" for name in names) if None not in names else ""
     about = f"{_trained(specs)}, measured after every {first.measure} epochs by {first.probe}"
     further = dict.fromkeys(spec for part in request.parts.values() for spec, _ in part.pairs if spec not in specs)
     parts = f" Further parts of this page use {_trained(list(further))}." if further else ""
@@ -76,8 +74,12 @@ def summary(request: Request, data: xr.Dataset) -> str:
     return f"{about}; evaluated by {evaluated}.{parts} {origin[0].upper()}{origin[1:]}. {sanity_summary(data)}"
 
 
+def scale_notes() -> dict[str, str]:
+    """Return by scale what its networks stand for, and how far recorded PGD-AT is from Table 1 of Tian et al. 2021."""
+    return {name: f"{scale.note}{_level(name)}" for name, scale in SCALES.items() if scale.note}
+
+
 def _level(scale: str) -> str:
-    """Return how far PGD-AT at a scale is from Table 1 of Tian et al. 2021, "" where it is not recorded."""
     spec, evaluation = registry.training(scale, "pgd-at", 0), Evaluation(attack="pgd-20")
     outcomes = store.Key(spec, store.OUTCOMES, evaluation).read() if SCALES[scale].recorded_only else None
     if outcomes is None:
@@ -113,9 +115,9 @@ _NETWORKS = {
 
 
 def training(specs: Sequence[Spec]) -> str:
-    """Return what was trained: "One run of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."; "" without a run.
+    """Return what was trained: "We trained one network of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."
 
-    Defences that differ in how many runs they have: "1 to 3 runs of each defence".
+    "" without a run. Defences that differ in how many runs they have: "1 to 3 networks of each defence".
     """
     if not specs:
         return ""
@@ -123,17 +125,8 @@ def training(specs: Sequence[Spec]) -> str:
     numbers = " to ".join(str(number) for number in dict.fromkeys((min(of_each), max(of_each))))
     networks = _joined(f"{_NETWORKS.get(spec.model, spec.model)} of width {spec.width}" for spec in specs)
     radii = _joined(spec.eps for spec in specs)
-    runs = "One run" if max(of_each) == 1 else f"{numbers} runs"
-    return f"{runs} of each defence: {networks}, {_lengths(specs)}, radius {radii}."
-
-
-def recording(request: Request) -> str:
-    """Return in a sentence how many runs of a request are stored, their parts' too, and what it took to train them.
-
-    "" if none is stored.
-    """
-    histories = [history for spec in dict(request.pairs) if (history := store.Key(spec).read()) is not None]
-    return f"Recorded: {plural(len(histories), 'run')} ({_origin(histories)}), without the evaluations." if histories else ""
+    number = "one network" if max(of_each) == 1 else f"{numbers} networks"
+    return f"We trained {number} of each defence: {networks}, {_lengths(specs)}, radius {radii}."
 
 
 def _origin(histories: Sequence[xr.Dataset]) -> str:
@@ -197,9 +190,9 @@ def sanity_summary(data: xr.Dataset) -> str:
         return "No sanity checks were made."
     warnings = json.loads(data.attrs["warnings"])
     if not warnings:
-        return f"All sanity checks passed. {sanity.RULE}"
+        return "All sanity checks passed."
     listed = "; ".join(f"{sentence} ({', '.join(names)})" for sentence, names in warnings.items())
-    return f"Sanity warnings: {listed}. {sanity.RULE}"
+    return f"Sanity warnings: {listed}."
 
 
 def sources(data: xr.Dataset) -> str:
@@ -211,26 +204,17 @@ def sources(data: xr.Dataset) -> str:
     return ", ".join([*named, " to ".join(days), how])
 
 
-def recorded_runs(section: str) -> str:
-    """Return how many of a section's runs are recorded at larger scales, with their device, commit, date and hours."""
-    if section not in registry.SECTIONS:
-        raise unknown("section", section, registry.SECTIONS)
-    lines = []
-    for scale in (name for name in SCALES if name != "quick"):
-        keys = defaultdict[Spec, list[store.Key]](list)
-        for spec, evaluations in registry.request(section, scale).pairs:
-            keys[spec] += store.outcomes_of([(spec, evaluations)])
-        files = [
-            store.recorded_folder(spec) / some[0].name
-            for spec, some in keys.items()
-            if store.complete(store.recorded_folder(spec), some)
-        ]
-        if files:
-            origin = _origin([results.load(file, store.HISTORY) for file in files])
-            lines.append(f"Recorded at scale {scale}: {len(files)} of {len(keys)} runs ({origin})")
-        reasons = {f"{spec.name} (seed {spec.seed})": store.refusal(spec) for spec in keys}
-        lines += [f"Refused at scale {scale}: {name}: {reason}" for name, reason in reasons.items() if reason]
-    return "; ".join(lines or ["Nothing is recorded at larger scales"]) + "."
+def recorded_runs(section: str, scale: str) -> str:
+    """Return how many of a section's runs are recorded at a scale, with their device, commit, date and hours, and the refused."""
+    keys = defaultdict[Spec, list[store.Key]](list)
+    for spec, evaluations in registry.request(section, scale).pairs:
+        keys[spec] += store.outcomes_of([(spec, evaluations)])
+    folders = {spec: store.recorded_folder(spec) for spec in keys}
+    files = [folders[spec] / some[0].name for spec, some in keys.items() if store.complete(folders[spec], some)]
+    origin = f" ({_origin([results.load(file, store.HISTORY) for file in files])})" if files else ""
+    lines = [f"Recorded at scale {scale}: {len(files)} of {len(keys)} runs{origin}."]
+    reasons = {f"{spec.name} (seed {spec.seed})": store.refusal(spec) for spec in keys}
+    return " ".join(lines + [f"Refused: {name}: {reason}." for name, reason in reasons.items() if reason])
 
 
 def baselines(names: Iterable[str]) -> dict[str, str]:

@@ -137,5 +137,6 @@ def other_datasets(request: Request) -> dict[str, xr.Dataset]:
 
 
 def provenance(section: str, request: Request, data: xr.Dataset) -> str:
-    """Return in Markdown what was trained and evaluated, where, and what was recorded on other machines."""
-    return f"{summary(request, data)}\n\n{recorded_runs(section)}"
+    """Return in Markdown what was trained and evaluated, where, and how much of it is recorded."""
+    recorded = scales.SCALES[request.scale].recorded_only
+    return f"{summary(request, data)}\n\n{recorded_runs(section, request.scale) if recorded else ''}"

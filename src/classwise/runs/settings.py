@@ -7,6 +7,7 @@ import pandas as pd
 
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.registry import SECTIONS, paper_of, request, tables_of
+from classwise.papers.scales import SCALES
 
 # The fields of Spec that tables show, in this order.
 _FIELDS = (
@@ -131,3 +132,28 @@ def comparison_with_paper(
         values = training_settings(spec) | {"testing attack": attack_settings(evaluation.attack, dict(evaluation.options))}
         columns[title] = values_of_paper.index.to_series().map(values)
     return pd.DataFrame(columns)
+
+
+def tables_of_paper(section: str, attack: str) -> dict[str, pd.DataFrame | str]:
+    """Return by title what the paper of a section prints beside its PGD training at each scale, and all trainings and attacks.
+
+    attack: whose evaluation, or that with the settings of the paper, stands for its testing attack; else the last one.
+    """
+    attack_settings(attack)  # which refuses an unknown name
+    paper, pairs = paper_of(section), dict[str, tuple[Spec, Evaluation]]()
+    for scale in SCALES:
+        asked = request(section, scale, defences=["pgd-at"])
+        named = [one for one in asked.evaluations if one.attack.partition("@")[0] == attack] or asked.evaluations[-1:]
+        pairs["paper (scale)" if scale == "paper" else scale] = (asked.specs[0], named[0])
+    compared = comparison_with_paper(paper, "cifar10", pairs)
+    if "models" in compared.index:  # a plan that names several
+        compared = compared.rename(index={"models": "model"}).groupby(level=0, sort=False).last()
+    tables: dict[str, pd.DataFrame | str] = {"The settings that the paper prints, and ours": compared.fillna("–")}
+    printed = published_settings(paper)
+    rest = printed[(printed["setup"] != printed["setup"].iloc[0]) | (printed["dataset"] != "cifar10")]
+    tables["What else it prints"] = rest.set_index(["setup", "dataset", "field"])
+    for scale in SCALES:
+        caption = f"<caption>All share {shared_settings(paper, scale)}.</caption><thead>"
+        tables[f"All training runs, scale {scale}"] = trainings(paper, scale).to_html(border=0).replace("<thead>", caption, 1)
+        tables[f"All attacks, scale {scale}"] = evaluations(paper, scale)
+    return {title: table for title, table in tables.items() if len(table)}

@@ -52,17 +52,15 @@ def load() -> pd.DataFrame:
 
 
 def meanings(bench: pd.DataFrame) -> str:
-    """Return in Markdown what each measurement is, those of a cost apart, and which of `make bench` are not in the table."""
+    """Return in Markdown what each measurement of the table is, those of a cost apart."""
     names = [name for name in _MEASUREMENTS if name in set(bench["name"])]
     kinds = {"Speed, larger is better": [name for name in names if not _is_cost(name)]}
     kinds["Cost, smaller is better"] = [name for name in names if _is_cost(name)]
-    lines = [
+    return "\n\n".join(
         f"**{kind}:**\n\n" + "\n".join("- *{title}*: {meaning}.".format(**_MEASUREMENTS[name]) for name in some)
         for kind, some in kinds.items()
         if some
-    ]
-    missing = [f"*{measured['title']}*" for name, measured in _MEASUREMENTS.items() if name not in names]
-    return "\n\n".join([*lines, f"Not measured on these machines: {'; '.join(missing)}." if missing else ""]).rstrip()
+    )
 
 
 def like_for_like(bench: pd.DataFrame) -> str:

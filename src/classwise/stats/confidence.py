@@ -67,20 +67,6 @@ def true_confidence(outcomes: xr.Dataset) -> xr.DataArray:
     return percent.where(outcomes.truth >= 0).rename("confidence")
 
 
-def top_k(outcomes: xr.Dataset, count: int = 2) -> xr.Dataset:
-    """Return the most confident predictions for each image along a new dimension `rank` from 1.
-
-    name: of the class. confidence: in percent, the mean over the seeds that were evaluated on the image; NaN and "" if none was.
-    """
-    percent = 100 * confidence(outcomes).where(outcomes.truth >= 0)
-    percent = (percent.mean("seed") if "seed" in percent.dims else percent).transpose(..., "predicted")
-    order = np.argsort(-percent.values, axis=-1, kind="stable")[..., :count]
-    dims, present = (*percent.dims[:-1], "rank"), np.isfinite(percent.max("predicted").values)[..., None]
-    coords = {dim: percent[dim] for dim in dims[:-1] if dim in percent.coords} | {"rank": range(1, count + 1)}
-    names = np.where(present, percent.predicted.values.astype(str)[order], "")
-    return xr.Dataset({"name": (dims, names), "confidence": (dims, np.take_along_axis(percent.values, order, -1))}, coords)
-
-
 def stack_components(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes along a new first dimension `component`, with the logit of that class for each image as `logit`.
 

@@ -26,11 +26,6 @@ CAUSES = {VANISH: HIDDEN, _UNMOVED: HIDDEN, BLACK_BOX_AHEAD: HIDDEN, _SATURATED:
 CAUSES |= {_REPEATED: RANDOM, _BATCH: _DEPENDENT, _TRAIN: _DEPENDENT, _OUTSIDE: "an attack that leaves the ball"}
 # A warning is given if the interval of a share of images lies above this, and above this share of the spread of the logits.
 _IMAGES = 0.01
-RULE = (
-    f"A check of images is a warning where the 95 % interval of their share lies above {100 * _IMAGES:g} %: the attack failed on "
-    "more than a few. A black-box attack is compared with all white-box attacks on the same network at the same radius, on the "
-    "images that all of them were evaluated on; an audit, which names a cause, has a higher limit for it."
-)
 _NOISE = 1e-4
 
 

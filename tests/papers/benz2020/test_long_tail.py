@@ -59,7 +59,7 @@ def test_trainings_are_joined_by_name_and_what_is_missing_is_left_out():
     data = critical.stack_trainings(("", *long_tail.WEIGHTS), plain, None, None, other)
     assert data.defence.values.tolist() == [BASE, "weight 10"]
     assert critical.name_of(data) == "8"
-    with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
+    with pytest.raises(NotRecorded, match="only pgd-at of pgd-at, "):
         critical.class_changes(data, long_tail.CHANGED[:1], BASE, UNDER)
 
 
@@ -68,7 +68,7 @@ def test_trainings_are_compared_on_the_seeds_that_all_have():
     parts[1] = parts[1].reindex(defence=parts[0].defence, fill_value=-1)
     both = xr.concat(parts, pd.Index([0, 1], name="seed"), join="outer", data_vars="all")
     assert critical.select_recorded(both, (BASE, "weight 3")).seed.values.tolist() == [0]
-    with pytest.raises(NotRecorded, match="pgd-at alone is recorded"):
+    with pytest.raises(NotRecorded, match="only pgd-at of pgd-at, "):
         critical.select_recorded(both, (BASE, "weight 10"))
     assert critical.class_changes(both, ("weight 3",), BASE, UNDER).values == pytest.approx(np.zeros((1, 10)))
 
@@ -76,8 +76,8 @@ def test_trainings_are_compared_on_the_seeds_that_all_have():
 def test_recall_precision_and_the_others_are_those_of_the_critical_class():
     data = marked({BASE: 60, "weight 10": MORE_OFTEN}).expand_dims(seed=[0])
     values = {title: bounds.sel(bound="value", attack=UNDER).values for title, bounds in critical.summarise(data).items()}
-    assert list(values) == ["recall of class 3, %", "precision of class 3, %", "recall of the others, %"]
+    assert list(values) == ["recall of 3, %", "precision of 3, %", "recall of the others, %"]
     named = MORE_OFTEN[:, 3].sum()
-    assert values["recall of class 3, %"] == pytest.approx([60, 60])
-    assert values["precision of class 3, %"][1] == pytest.approx(100 * 60 / named)
+    assert values["recall of 3, %"] == pytest.approx([60, 60])
+    assert values["precision of 3, %"][1] == pytest.approx(100 * 60 / named)
     assert values["recall of the others, %"] == pytest.approx([60, 60 - 80 / 9])

@@ -44,17 +44,22 @@ EXTREMES = {
     "smoothing-robust-trades": ([HIGHER], [LOWER]),
 }
 
+TARGETS = {
+    "PGD-AT": {"hard": "pgd-at", "smoothed": "label-smoothing"},
+    "TRADES": {"hard": "trades", "smoothed": "trades-smoothed"},
+}
+
 
 def test_profiles_have_the_networks_that_are_recorded():
     data = LESS.drop_sel(defence="trades-smoothed")
-    panels = similarity.profiles(data, label_smoothing.TARGETS, "targets")
+    panels = similarity.profiles(data, TARGETS, "targets")
     assert list(panels) == ["similarity (PGD-AT)", "variance (PGD-AT)", "similarity (TRADES)", "variance (TRADES)"]
     variance = panels["variance (PGD-AT)"].sel(bound="value")
     assert variance.sel(targets="hard").values == pytest.approx(1, abs=0.2)
     assert variance.sel(targets="smoothed").values == pytest.approx(0.25, abs=0.05)
     assert panels["variance (TRADES)"].targets.values.tolist() == ["hard"]
     with pytest.raises(NotRecorded, match="pgd-at, label-smoothing are not recorded"):
-        similarity.profiles(data.assign(images=0 * data.images), label_smoothing.TARGETS, "targets")
+        similarity.profiles(data.assign(images=0 * data.images), TARGETS, "targets")
 
 
 def test_gains_stand_next_to_those_of_table_1():

@@ -88,7 +88,7 @@ def test_the_twins_have_names_of_their_networks_and_the_claim_has_a_single_seed(
 
 def test_two_networks_are_compared_on_images_that_both_classify_correctly():
     data = networks((6, 3), (5, 2.5), TWINS).expand_dims(seed=[0])
-    difference = maximum_entropy.if_both_right(data).sel(comparison="TRADES less its twin")
+    difference = maximum_entropy.if_both_right(data).sel(comparison="TRADES minus its twin")
     part = maximum_entropy.right_in_all(data)
     means = confidence.entropy(part).mean(["seed", "image"])
     np.testing.assert_allclose(difference.sel(bound="value"), means.sel(defence=SLOWER) - means.sel(defence=DETACHED), rtol=1e-5)

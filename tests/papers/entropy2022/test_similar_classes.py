@@ -79,7 +79,7 @@ CASES = {
 }
 ONE_PAIR = trained(FLAT, UP).sel(partner=["standard", "pgd-at", "dog"])
 REFUSED = [
-    ("robust-errors-pgd-at", ONE_PAIR, "1 pairs of classes"),
+    ("robust-errors-pgd-at", ONE_PAIR, "these outcomes have 1"),
     ("robust-errors-pgd-at", trained(FLAT, UP).drop_vars(list(features.SUMS)), "needs features"),
 ]
 

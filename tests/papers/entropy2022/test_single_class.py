@@ -120,7 +120,7 @@ EXTREMES = {
 FEW = CLOSER.sel(attacked=["0", "8", ""])
 REFUSED = [
     ("each-more-similar", FEW, "not each class has a network"),
-    ("perturbation-not-learned", recognised(5, 80), "leaves less of the class than chance"),
+    ("perturbation-not-learned", recognised(5, 80), "less often than by chance"),
     ("others-overlap", overlapped(OVERLAPPING, 20).sel(attacked=["cat", "automobile", ""]), "not each class has a network"),
 ]
 

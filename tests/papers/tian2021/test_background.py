@@ -107,12 +107,3 @@ def test_lightness_and_confidence_are_correlated_by_rank_within_each_network(tre
     total = bootstrap.sums(hot, dict(values.data_vars))
     assert float(background.confidence_by_whiteness(total)) == pytest.approx(expected)
     assert np.allclose(ranks.products(confident, hot.white**5, hot.truth).y, values.y)  # of ranks, not of sizes
-
-
-def test_confidence_and_surroundings_are_those_of_the_vulnerable_class(treated):
-    named = treated.assign_coords(treatment=["as they are", "white"])
-    sure, white = background.surroundings(named)
-    assert sure.sizes["image"] == 60  # each image is of class 2 in one of the seeds
-    xr.testing.assert_equal(white, 100 * treated.white)
-    expected = confidence.true_confidence(named).sel(treatment="as they are").isel(defence=0, attack=1).mean("seed")
-    np.testing.assert_allclose(sure, expected)

@@ -39,5 +39,5 @@ def test_means_of_groups_and_their_difference():
     rates = rates.assign_coords(hard=("label", [True, True, False, False]), easy=("label", [False, False, True, False]))
     found = classes.group_points(rates)
     assert found.values.tolist() == [15, 40, -25]
-    assert found.group.values.tolist() == ["hard", "easy", "hard less easy"]
+    assert found.group.values.tolist() == ["hard", "easy", "hard minus easy"]
     assert np.isnan(classes.mean_of(rates.where(rates.label != "a"), "hard"))

@@ -76,8 +76,8 @@ def test_the_second_look_comes_only_where_the_first_left_something_open_and_chan
     assert plan.looks(rate.isel(seed=slice(4))) == []
     assert len(plan.looks(rate.isel(seed=slice(7)))) == 1
     first, second = plan.looks(rate)
-    assert first.trainings.tolist() == [5] * 8
-    assert second.trainings.tolist() == [8] * 8
+    assert first.runs.tolist() == [5] * 8
+    assert second.runs.tolist() == [8] * 8
     known = first.result != "open"
     assert known.any()
     assert first.result[known].equals(second.result[known])
@@ -125,8 +125,8 @@ def test_rates_are_shares_of_right_images_by_method_and_nothing_is_compared_befo
     one = rows[plan.IMAGES[0]].sel(defence="at-ccm", checkpoint="fawa", seed=3, attack="strong")
     expected = 100 * float((one.truth == one.prediction).mean())
     assert found.rate.sel(defence="AT + CFA", seed=3, images=plan.IMAGES[0]).item() == pytest.approx(expected)
-    assert plan.report({}).startswith("<p>0 of 5 trainings")
-    assert plan.report({"preregistered": found.isel(seed=slice(4))}).startswith("<p>4 of 5 trainings")
+    assert plan.report({}).startswith("<p>0 of 5 runs of each arm are recorded.")
+    assert plan.report({"preregistered": found.isel(seed=slice(4))}).startswith("<p>4 of 5 runs")
 
 
 def test_other_scales_have_no_runs_of_it():

@@ -171,19 +171,6 @@ def test_each_class_gains_from_ema_to_cfa():
         gains.differences(metrics.accuracy(count.sel(defence=["AT", "AT + CFA"])), gains.pairs_of("CFA", "EMA"))
 
 
-def test_our_table_stands_next_to_theirs():
-    data = outcomes_with({(name, kind): at(10, 3, rest=60) for name in ("AT", "AT + CFA") for kind in ("clean", "cr")})
-    both = section.accuracies(data.expand_dims(seed=[0]))
-    value = both.sel(bound="value").transpose("measure", "source", ...)
-    cfa = value.sel(defence="AT + CFA", images_are="attacked")
-    assert cfa.source.values.tolist() == ["theirs, best epoch", "theirs, last epoch", "ours, last epoch"]
-    assert cfa.values == pytest.approx(np.array([[50.1, 47.7, 55.0], [24.4, 20.5, 10.0]]))
-    assert value.sel(defence="AT", images_are="clean").values == pytest.approx(np.array([[82.3, 84.1, 55.0], [63.9, 65.1, 10.0]]))
-    assert value.sel(defence="FRL", source="ours, last epoch").isnull().all()
-    fifth = section.accuracies(data.expand_dims(seed=[0]), 4).sel(bound="value", defence="AT + CFA", images_are="clean")
-    assert fifth.transpose("measure", "source").values == pytest.approx(np.array([[41.2, 42.3, 55.0], [16.2, 20.0, 35.0]]))
-
-
 def test_the_explorer_counts_the_images_that_only_one_method_gets_right():
     data = rows({"AT + CFA": at(60, 3, rest=50), "AT + EMA": 50})
     scenes = xr.Dataset({"pixels": (("image", "channel", "row", "column"), np.zeros((1000, 1, 8, 8)))}, {"image": range(1000)})

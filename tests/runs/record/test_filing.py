@@ -273,7 +273,7 @@ def test_a_run_that_overfits_or_diverges_is_refused_and_not_tried_again(data, sm
     assert record([transferred]) == ALL
     asked = SimpleNamespace(pairs=2 * [(one.spec, one.evaluations) for one in items])  # as of a page with two parts
     monkeypatch.setattr(registry, "request", lambda section, scale: asked)
-    text = describe.recorded_runs("tian2021/4-1-class-bias")
+    text = describe.recorded_runs("tian2021/4-1-class-bias", "laptop")
     assert f"{small.name} (seed 0): {reason}" in text
     assert "1 of 3 runs (" in text
 

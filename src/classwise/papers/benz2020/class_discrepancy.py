@@ -90,7 +90,7 @@ def _of(sums: xr.Dataset, defence: str) -> xr.DataArray:
 def _reached(count: xr.DataArray) -> xr.DataArray:
     """Return counts; MeasurementError where standard training has the accuracy at no radius."""
     if "draw" not in count.dims and not bool(count.notnull().all()):
-        raise MeasurementError("standard training has this accuracy at no radius that it was evaluated at")
+        raise MeasurementError("standard training reaches this accuracy at no radius of the evaluation")
     return count
 
 
@@ -106,32 +106,31 @@ def standard_variance(sums: xr.Dataset) -> xr.DataArray:
 
 
 def standard_lies_below(sums: xr.Dataset, name: str) -> xr.DataArray:
-    """Return by how much a class lies below each other in standard training, at the radius that leaves half of its accuracy."""
+    """Return by how much a class is below each other class in standard training, at the radius that leaves half the accuracy."""
     rates = accuracy(standard_at_half_accuracy(sums))
     return rates.drop_sel(label=name) - rates.sel(label=name, drop=True)
 
 
 def widening_at_equal_accuracy(sums: xr.Dataset) -> xr.DataArray:
-    """Return the share of the variance that the class explains, PGD-AT attacked less standard training as inaccurate."""
+    """Return the share of the variance that the class explains: PGD-AT under attack minus standard training at equal accuracy."""
     trained = _of(sums, "pgd-at").isel(eval_eps=-1, drop=True)
     standard = _reached(interpolate_at_accuracy(_of(sums, "standard"), overall(trained)))
     return explained_share_of_rates(trained) - explained_share_of_rates(standard)
 
 
 def widening_under_attack(sums: xr.Dataset) -> xr.DataArray:
-    """Return the gap (MCD) after PGD-AT less that after standard training, on the same images.
+    """Return the gap (MCD) after PGD-AT minus the gap after standard training, on the same images.
 
-    MeasurementError where standard training is right on no more images than a network that names one class: it has no gap that
-    could be widened.
+    MeasurementError where standard training is no better than always naming one class: it has no gap that could be widened.
     """
     standard = _of(sums, "standard")
     if "draw" not in standard.dims and float(overall(standard)) <= 100 / standard.sizes["label"]:
-        raise MeasurementError("standard training is right on no more attacked images than one class for all")
+        raise MeasurementError("under attack, the standard network is no better than always naming one class")
     return mcd(_of(sums, "pgd-at")) - mcd(standard)
 
 
 def network_correlation(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the correlation of the accuracies of the classes, standard training and PGD-AT in opposite halves of the images."""
+    """Return the correlation of the class accuracies of standard training and PGD-AT, on opposite halves of the images."""
     return agreement.cross_half(profiles, "defence").sel(defence="standard", other="pgd-at", drop=True)
 
 
@@ -159,12 +158,6 @@ CLAIMS = claims(
     defences=NETWORKS,
     attacks=(ATTACKED,),
 )
-
-
-def off_mean(count: xr.DataArray) -> xr.DataArray:
-    """Return by how many points the accuracy of each class differs from the mean over the classes (right of Figures 1 and 2)."""
-    rates = accuracy(count)
-    return rates - rates.mean("label", skipna=False)
 
 
 def equal_classes(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.DataArray:

@@ -110,7 +110,7 @@ def pairs(matrix: xr.DataArray) -> xr.DataArray:
 
 
 def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
-    """Return the rank correlation over pairs of classes of their cosine and how often PGD-AT mistakes them under attack.
+    """Return the rank correlation, over pairs of classes, between their cosine and how often PGD-AT mistakes them under attack.
 
     The mean over the seeds: in each, cosines are of validation images that are not its test images.
     """
@@ -136,7 +136,7 @@ def mean_cosine(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataA
 
 
 def similarity_of_robust_classes(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
-    """Return the correlation over classes of the mean cosine with all others and the accuracy of PGD-AT under attack.
+    """Return the correlation, over classes, between the mean cosine with all others and the accuracy of PGD-AT under attack.
 
     The mean over the seeds, as of `alike_and_mistaken`.
     """

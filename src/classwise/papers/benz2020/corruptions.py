@@ -85,13 +85,13 @@ def drops(value: xr.DataArray) -> xr.DataArray:
 
 
 def extra_drop(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much more accuracy the first network loses to corruptions than the second, the mean over the corruptions."""
+    """Return how much more accuracy the first network loses to corruptions than the second, on average over the corruptions."""
     lost = drops(metrics.overall(sums["count"])).mean("corruption")
     return lost.isel(defence=0) - lost.isel(defence=1)
 
 
 def breaks_the_same_classes(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the correlation over classes of the mean drop on corrupted images with the robust accuracy of other images.
+    """Return the correlation over the classes between the mean loss to corruptions and the robust accuracy on other images.
 
     The mean of both pairs of halves. Its draws are not reflected, which would move an attenuated correlation further.
     """

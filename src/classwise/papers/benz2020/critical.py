@@ -48,19 +48,19 @@ def select_recorded(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     """
     known = [name for name in names if name in outcomes.defence.values]
     if len(known) < 2:
-        raise NotRecorded(f"of {', '.join(names)}, {' and '.join(known) or 'none'} alone is recorded")
+        raise NotRecorded(f"{f'only {known[0]}' if known else 'none'} of {', '.join(names)} is recorded")
     kept = outcomes.sel(defence=known)
     has = (kept.truth >= 0).any("image").all([dim for dim in kept.truth.dims if dim not in ("seed", "image")])
     return kept.isel(seed=np.flatnonzero(has.values))
 
 
 def recall(count: xr.DataArray) -> xr.DataArray:
-    """Return the recall of the critical class, its accuracy, in percent."""
+    """Return the share of the images of the critical class that are recognised (its recall), in percent."""
     return critical_class_value(count, metrics.accuracy)
 
 
 def precision(count: xr.DataArray) -> xr.DataArray:
-    """Return the share of the images predicted as the critical class that are of this class, in percent."""
+    """Return the share of the images predicted as the critical class that belong to it (its precision), in percent."""
     return critical_class_value(count, metrics.precision)
 
 
@@ -81,8 +81,8 @@ def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
 
 
 def change(measure: Metric, first: str, second: str, attack: str = "pgd-20") -> Term:
-    """Return the measure of a claim: a measure in one training less that in another ("a|b": the first that is recorded)."""
-    words = f"{first_sentence(measure)}: {first.replace('|', ' or ')} less {second}"
+    """Return the measure of a claim: a measure after one training minus the same after another ("a|b": the first recorded)."""
+    words = f"{first_sentence(measure)}: {first.replace('|', ' or ')} minus {second}"
     needs = (first, attack), (second, attack)
     return Term(words, lambda sums: difference(sums["count"].isel(attack=0, drop=True), measure), needs)
 
@@ -98,7 +98,7 @@ def summarise(outcomes: xr.Dataset) -> dict[str, xr.DataArray]:
     outcomes: of `select_recorded`; the intervals (95 %) are of the same redrawn images for all trainings and attacks.
     """
     name = name_of(outcomes)
-    measures = {f"recall of class {name}, %": recall, f"precision of class {name}, %": precision}
+    measures = {f"recall of {name}, %": recall, f"precision of {name}, %": precision}
     measures["recall of the others, %"] = accuracy_of_others
     return {title: bootstrap.paired_bounds(outcomes, measure, draws=1000, span=(0, 100)) for title, measure in measures.items()}
 

@@ -1,9 +1,9 @@
 """The networks, optimisers, schedules and weight decays of section 3.1, by the names that readers see.
 
-Each differs from the training of the scale in its network, or in one setting of its training, and at scale quick in its epochs,
-too. The paper names nine networks, two optimisers and two schedules, and "different factors" of the weight decay; widths, rates
-and epochs are ours. Without batch norm, and with Adam, the rate of the scale ends in a network that predicts one class, so these
-have their own.
+Each differs from the training of the scale in its network, or in one setting of its training, and at scale quick also in its
+epochs. The paper names nine networks, two optimisers and two schedules, and "different factors" of the weight decay; widths,
+rates and epochs are ours. Without batch norm, and with Adam, the rate of the scale ends in a network that predicts one class,
+so these have their own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -130,7 +130,7 @@ def stack_settings(base: str, labels: Sequence[str], plain: xr.Dataset, *parts: 
 def is_above_chance(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArray:
     """Return along a dimension whether the overall accuracy of pgd-at is significantly above chance under each attack.
 
-    outcomes: along defence and attack, too. Significantly: the 95 % interval (Wilson) lies above the share of the largest class.
+    outcomes: also along defence and attack. Significantly: the 95 % interval (Wilson) lies above the share of the largest class.
     """
     count = pooling.pool(outcomes).sel(defence="pgd-at", drop=True)
     rates, images = intervals.wilson_of(metrics.overall, count), metrics.images(count)
@@ -172,7 +172,7 @@ def mark_vulnerable(outcomes: xr.Dataset) -> xr.Dataset:
 def weakest(values: xr.DataArray) -> np.ndarray:
     """Return which class is the one that `mark_vulnerable` names; MeasurementError where none is."""
     if "vulnerable" not in values.coords:
-        raise MeasurementError("which class of this dataset is the weakest on validation images is not known")
+        raise MeasurementError("the class of this dataset that is the weakest on validation images is not known")
     marks: np.ndarray = values.vulnerable.values
     return marks
 

@@ -35,7 +35,7 @@ _trainings = _settings(lambda scale: networks.STEP if scale == "paper" else netw
 
 
 def _pairs(*parts: xr.Dataset | None) -> xr.Dataset:
-    """Return the networks with a standard training, too."""
+    """Return the networks that also have a standard training."""
     both = _judged(_networks)(*parts)
     present = both.truth.sel(defence="standard") >= 0
     return both.isel(setting=present.any([dim for dim in present.dims if dim != "setting"]).values)
@@ -63,7 +63,7 @@ def least_over_settings(term: Term) -> Term:
     def several(sums: xr.Dataset) -> xr.DataArray:
         values = term(sums)
         if values.sizes["setting"] < 2:
-            raise MeasurementError("the claim is about several networks or trainings, and there is one", "for others")
+            raise MeasurementError("the claim is about several networks or trainings, and only one is here", "for others")
         return values
 
     return least(Term(f"{term.words}, of each network or training", several, term.needs))
@@ -86,7 +86,7 @@ CLAIMS = claims(
 
 
 def changes(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return low, value and high of the gap of PGD-AT less that of standard training on clean images, in points.
+    """Return low, value and high of the gap of PGD-AT minus the gap of standard training on clean images, in points.
 
     outcomes: along setting, defence and attack. Dimensions attack (of PGD-AT), setting and bound.
     """

@@ -56,14 +56,14 @@ SECTION = Section(
 def second_half(values: xr.DataArray) -> xr.DataArray:
     """Return the epochs from half of the training on; MeasurementError where it has not learned by then."""
     if HALF_WAY not in values.epoch.values or values.epoch.values[-1] == HALF_WAY:
-        raise MeasurementError("the training has not learned by half of its epochs")
+        raise MeasurementError("the network has not learned by half of its epochs")
     return values.sel(epoch=values.epoch >= HALF_WAY)
 
 
 def margins(sums: xr.Dataset) -> xr.DataArray:
-    """Return by how many points the weakest class on validation images lies below each other one, from half of the epochs on.
+    """Return how far the weakest class on validation images lies below each other class, from the middle of training on.
 
-    Along `margin`; where one is below 0, the class is not the least robust one of every epoch.
+    In points, along `margin`; where one is below 0, the class is not the least robust one of every epoch.
     """
     rates = metrics.accuracy(second_half(sums["count"].isel(defence=0, attack=0)))
     chosen = networks.weakest(sums["count"])
@@ -72,12 +72,12 @@ def margins(sums: xr.Dataset) -> xr.DataArray:
 
 
 def halfway_agreement(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the corrected correlation of the classes half way with those at the end, of opposite halves of the images."""
+    """Return the corrected correlation of the classes halfway with the classes at the end, on opposite halves of the images."""
     late = second_half(profiles)
     both = late.sel(epoch=[HALF_WAY, int(late.epoch[-1])])
     value = agreement.corrected_agreement(both, "epoch").isel(epoch=0, other=-1, drop=True)
     if not value.ndim and not np.isfinite(value):
-        raise MeasurementError("the classes half way, or at the end, hardly differ, so that their order is unknown")
+        raise MeasurementError("the classes halfway, or at the end, hardly differ, so that their order is unknown")
     return value
 
 

@@ -104,7 +104,7 @@ SECTION = Section(
 
 
 def accuracy_above_chance(count: xr.DataArray) -> xr.DataArray:
-    """Return how far the accuracy is above that of one class for all images, in points."""
+    """Return how many points the accuracy is above always naming one class."""
     images = metrics.images(count)
     above: xr.DataArray = metrics.overall(count) - 100 * images.max("label") / images.sum("label")
     return above
@@ -135,7 +135,7 @@ CLAIMS = claims(
 # By the name of a set, what is known of its images in each run (`runs.rebuilt_sets`).
 Images = Mapping[str, Sequence[xr.Dataset]]
 # How much more alike a profile is to that of ADVERSARIAL than to that of STANDARD.
-LEANING = f"{ADVERSARIAL} less {STANDARD}"
+LEANING = f"{ADVERSARIAL} minus {STANDARD}"
 
 
 def pictures(images: Images) -> tuple[dict[str, xr.DataArray], dict[str, list[str]]]:

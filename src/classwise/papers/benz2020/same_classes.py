@@ -1,7 +1,7 @@
 """Benz et al. 2020, section 3.2: are the same classes robust, or vulnerable, in other networks and other trainings?
 
 The claims need along `setting` PGD-AT of the scale itself, BASE, and other networks and trainings, and the halves of the images
-along `half`. A setting may differ from BASE in its rate and its epochs, too (`networks`). Every network is judged under attack,
+along `half`. A setting may also differ from BASE in its rate and its epochs (`networks`). Every network is judged under attack,
 standard training on clean images: under attack it has no class left.
 """
 
@@ -113,25 +113,25 @@ def _mean(profiles: xr.DataArray, names: list[str], what: str) -> xr.DataArray:
 
 
 def mean_network_agreement(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the corrected correlation of class profiles of opposite halves with PGD-AT, on average over the other networks."""
+    """Return the corrected correlation of the classes with PGD-AT, on opposite halves of the images, mean over other networks."""
     return _mean(profiles, members(profiles, NETWORK), "other networks")
 
 
 def less_than_ceiling(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the corrected correlation with PGD-AT, on average over other networks, less that of the same training repeated."""
+    """Return the corrected correlation with PGD-AT, averaged over other networks, minus the one of the same training repeated."""
     again = repeated_settings(profiles)
     if len(again) < 2:
-        raise MeasurementError("two repetitions of the same training are needed at least", "for two repetitions of pgd-at")
+        raise MeasurementError("at least two repetitions of the same training are needed", "for two repetitions of pgd-at")
     return mean_network_agreement(profiles) - _mean(profiles, again, "other initialisations")
 
 
 def setting_agreement(profiles: xr.DataArray, setting: str) -> xr.DataArray:
-    """Return the corrected correlation of class profiles of opposite halves, of one setting with PGD-AT."""
+    """Return the corrected correlation of the classes of one setting with PGD-AT, on opposite halves of the images."""
     return _mean(profiles, [setting] if setting in profiles.setting.values else [], setting)
 
 
 def weakest_is_weak(profiles: xr.DataArray) -> xr.DataArray:
-    """Return by how many points the weakest class of PGD-AT on validation images is below the mean in the other networks."""
+    """Return how many points the weakest class of PGD-AT on validation images lies below the mean class of other networks."""
     names = members(profiles, NETWORK)
     if not names:
         raise MeasurementError("these outcomes have no other network", "for other networks")
@@ -149,10 +149,3 @@ CLAIMS = claims(
         "weakest-is-weak": profile_fields(weakest_is_weak, "setting"),
     },
 )
-
-
-def pairs(profiles: xr.DataArray) -> xr.DataArray:
-    """Return the corrected agreement of each two settings, along setting and "other setting"; on the diagonal, reliabilities."""
-    values = agreement.corrected_agreement(profiles)
-    shown: xr.DataArray = values.where(values.setting != values.other, agreement.reliability(profiles))
-    return shown.transpose("setting", "other").rename(other="other setting")

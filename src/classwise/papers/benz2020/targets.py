@@ -131,23 +131,23 @@ def similar_pairs(sums: xr.Dataset) -> xr.DataArray:
 
 
 def similarity_change(sums: xr.Dataset) -> xr.DataArray:
-    """Return the mean over all pairs of classes of max(0, cosine): first training less second.
+    """Return how much higher the mean of max(0, cosine) over pairs of classes is after the first training than after the second.
 
-    The cosine is that of the mean logits of the two, less the mean over the classes.
+    The cosine is between the mean logits of the two classes, minus the mean over the classes.
     """
     pairs = similar_pairs(sums).isel(attack=0, drop=True)
     return pairs.isel(defence=0, drop=True) - pairs.isel(defence=1, drop=True)
 
 
 def others_attacked(sums: xr.Dataset) -> xr.DataArray:
-    """Return the recall of the critical class: first training less second, in points.
+    """Return by how many points the recall of the critical class is higher after the first training than after the second.
 
-    MeasurementError where it is below chance in both, so that nothing is left to compare.
+    MeasurementError where it is below chance after both, so that nothing is left to compare.
     """
     count = sums["count"].isel(attack=0, drop=True)
     rates = critical.recall(count)
     if set(rates.dims) == {"defence"} and float(rates.max()) < 100 / count.sizes["label"]:
-        raise MeasurementError("the class is classified correctly less often than by chance after both trainings")
+        raise MeasurementError("the class is recognised less often than by chance after both training runs")
     return critical.difference(count, critical.recall)
 
 

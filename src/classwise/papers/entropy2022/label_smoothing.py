@@ -14,8 +14,6 @@ from classwise.stats.metrics import overall
 NAME = "entropy2022/3-1-label-smoothing"
 # By the training without label smoothing: the same with it, and without.
 PAIRS = {plain: (smoothed, plain) for plain, smoothed in SMOOTHED.items()}
-# The networks of each adversarial training by their targets.
-TARGETS = {title: {"hard": plain, "smoothed": SMOOTHED[plain]} for title, plain in (("PGD-AT", "pgd-at"), ("TRADES", "trades"))}
 
 SECTION = Section(
     title="Label smoothing",

@@ -115,11 +115,11 @@ CLAIMS = claims(
 
 # By the title of a comparison: a network, and the one that it is compared with.
 PAIRS: Mapping[str, Pair] = {
-    "TRADES less PGD-AT": ("trades", "pgd-at"),
-    "label smoothing less PGD-AT": ("label-smoothing", "pgd-at"),
-    "ME-AT less PGD-AT": ("me-at", "pgd-at"),
-    "ME-TRADES less TRADES": ("me-trades", "trades"),
-    "TRADES less its twin": (SLOWER, DETACHED),
+    "TRADES minus PGD-AT": ("trades", "pgd-at"),
+    "label smoothing minus PGD-AT": ("label-smoothing", "pgd-at"),
+    "ME-AT minus PGD-AT": ("me-at", "pgd-at"),
+    "ME-TRADES minus TRADES": ("me-trades", "trades"),
+    "TRADES minus its twin": (SLOWER, DETACHED),
 }
 
 

@@ -18,7 +18,7 @@ from classwise.papers.joined import Member, join_parts
 from classwise.papers.sections import Part, Section
 from classwise.papers.terms import Term, claims, least, value
 from classwise.stats.combine import concat_named
-from classwise.stats.metrics import accuracy, overall, worst
+from classwise.stats.metrics import overall, worst
 
 NAME = "entropy2022/A-3-more-data"
 # The normalisations of `Spec.layer`, the paper's last.
@@ -76,14 +76,8 @@ CLAIMS = claims(
 )
 
 
-def gain_of_classes(count: xr.DataArray) -> xr.DataArray:
-    """Return how many points batch-instance norm adds to the accuracy of each class; count: along layer."""
-    first, last = (accuracy(count.sel(layer=name, drop=True)) for name in LAYERS)
-    return last - first
-
-
 def gains(count: xr.DataArray) -> xr.DataArray:
-    """Return how many points batch-instance norm adds over all images and in the worst class, along `images_of`."""
+    """Return what batch-instance norm adds over all images and in the worst class (`images_of`), from counts along layer."""
     first, last = (count.sel(layer=name, drop=True) for name in LAYERS)
     return concat_named(
         "images_of", {"all classes": overall, "the worst class": worst}, lambda measure: measure(last) - measure(first)

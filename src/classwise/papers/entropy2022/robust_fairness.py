@@ -84,7 +84,7 @@ def share_of_two(sums: xr.Dataset, defence: str = "pgd-at", named: tuple[str, ..
     robust = attacked.sel(defence=defence, drop=True)
     total, axis = lost.sum("label", skipna=False), robust.get_axis_num("label")
     if not total.ndim and float(total) <= 0:
-        raise MeasurementError(f"the clean accuracy of {defence} is not below that of standard training: there is no drop")
+        raise MeasurementError(f"standard training is no more accurate on clean images than {defence}: there is no drop")
     least = np.argsort(np.argsort(robust.values, axis=axis, kind="stable"), axis=axis) < 2
     chosen = robust.label.isin(named) if named else robust.copy(data=least)
     return 100 * lost.where(chosen, 0).sum("label") / total.where(total > 0)

@@ -97,7 +97,7 @@ def victim(statistics: xr.Dataset) -> str:
     """Return the class that all pairs have; MeasurementError where there are less than two pairs."""
     names = partners(statistics)
     if len(names) < 2:
-        raise MeasurementError(f"these outcomes have {len(names)} pairs of classes, of which two are needed at least")
+        raise MeasurementError(f"two pairs of classes are needed at least, and these outcomes have {len(names)}")
     count = statistics["count"].sel(partner=names).drop_sel(label=names)
     seen = (count.sum([dim for dim in count.dims if dim not in ("label", "partner")]) > 0).all("partner")
     return str(seen.idxmax("label").item())
@@ -107,7 +107,7 @@ def _check_all(statistics: xr.Dataset) -> None:
     """Raise MeasurementError unless the victim is paired with each other class."""
     number, all_others = len(partners(statistics)), statistics.sizes["label"] - 1
     if number < all_others:
-        raise MeasurementError(f"these outcomes have {number} pairs of classes, and the claim is about all {all_others}")
+        raise MeasurementError(f"of the {all_others} pairs of classes of the claim, these outcomes have {number}")
 
 
 def _count(sums: xr.Dataset) -> xr.DataArray:
@@ -118,7 +118,7 @@ def _count(sums: xr.Dataset) -> xr.DataArray:
 def alike(statistics: xr.Dataset, source: str = FEATURES) -> xr.DataArray:
     """Return the cosine between the mean of the victim and that of each partner, along partner; the mean over seeds."""
     if source not in statistics.source.values:
-        raise MeasurementError(f"{source} of these images are not recorded, and known only where scales compute")
+        raise MeasurementError(f"{source} of these images are not recorded")
     some = statistics.isel(defence=0, drop=True, missing_dims="ignore")
     row = features.similarity(some.sel(source=source, drop=True)).sel(label=victim(statistics), drop=True)
     return row.rename(other="partner").sel(partner=partners(statistics)).mean("seed")

@@ -158,7 +158,7 @@ def beyond_training(sums: xr.Dataset, group: str) -> xr.DataArray:
     """
     rates = _of_group(_rates(sums.isel(attack=0, drop=True)), group)
     if set(rates.dims) == {"shown"} and float(rates.sel(shown=TRAINING)) < 100 / sums.sizes["label"]:
-        raise MeasurementError("the attack leaves less of the class than chance, on images of the training, too")
+        raise MeasurementError("under attack, even training images of the class are recognised less often than by chance")
     return rates.sel(shown=TRAINING, drop=True) - rates.sel(shown=CLEAN, drop=True)
 
 

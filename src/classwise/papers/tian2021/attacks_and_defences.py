@@ -12,7 +12,7 @@ from classwise.papers.measures import extra_drop_of_vulnerable
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, least, value
 from classwise.papers.tian2021.networks import COMPARED, FOUR, UNDER_ATTACK
-from classwise.papers.tian2021.tables import TABLES, table_1_value, text_number
+from classwise.papers.tian2021.tables import table_1_value, text_number
 from classwise.stats import aggregate, confidence, metrics
 from classwise.stats.bootstrap import bootstrap_sums
 from classwise.stats.intervals import interval_bounds
@@ -174,11 +174,3 @@ def order(outcomes: xr.Dataset, rates: xr.DataArray) -> xr.DataArray:
     shared["defence"] = [name for name in shared["defence"] if name != "standard"]
     others = rates.sel({**shared, "label": outcomes.predicted.values})
     return correlation_bounds(aggregate.common_images(outcomes.sel(shared), "defence", "attack"), others)
-
-
-def order_in_paper() -> tuple[float, float]:
-    """Return the least and the largest rank correlation of the classes of two defences under one attack in Table 1."""
-    ranks = _ranks(TABLES.load(1).accuracy)
-    both: xr.DataArray = xr.corr(ranks, ranks.rename(defence="other"), "label")
-    pairs = both.where(both.defence != both.other)
-    return float(pairs.min()), float(pairs.max())

@@ -231,12 +231,5 @@ CLAIMS = claims(
 def group_accuracies(count: xr.DataArray) -> xr.DataArray:
     """Return the accuracy of the most vulnerable class and that of all other images, in percent, along `images_of`."""
     victim = str(count.label.values[marked_class(count, "vulnerable")])
-    parts = {f"class {victim}": count.sel(label=[victim]), "other classes": count.drop_sel(label=victim)}
+    parts = {victim: count.sel(label=[victim]), "other classes": count.drop_sel(label=victim)}
     return combine.concat_named("images_of", parts, metrics.overall)
-
-
-def surroundings(treated: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the confidence under attack of images of the most vulnerable class, and how white each is around, in percent."""
-    part = treated.sel(treatment="as they are", drop=True).isel(defence=0, attack=-1, drop=True)
-    part = part.isel(image=(part.truth == marked_class(part, "vulnerable")).any("seed").values)
-    return confidence.true_confidence(part).mean("seed"), 100 * part.white

@@ -12,6 +12,7 @@ from classwise.charts.gallery import png_address
 from classwise.charts.primitives import Choice, explorer, fade, legend_selection
 from classwise.charts.style import HIGHEST, LOWEST, Category, label_angle, names_of, tooltip
 from classwise.core.errors import NotRecorded
+from classwise.core.markup import plural
 from classwise.stats import confidence
 
 # PGD among the temperatures.
@@ -97,10 +98,9 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
     picked, attack = legend_selection(Category("attack", _ATTACKS))
     # One selection serves both panels.
     charts = _bars(base, labels, attack, picked).add_params(picked) & _lines(base, attack, picked)
-    text = (
-        f"{int(failed.sum())} failures of PGD on {few.sizes['image']} images and {few.sizes['network']} networks; another "
-        f"temperature succeeds in {int(gained.any('inverse').sum())} of them."
-    )
+    seen = f"{plural(few.sizes['image'], 'image')} and {plural(few.sizes['network'], 'network')}"
+    broken = int(gained.any("inverse").sum())
+    text = f"{plural(int(failed.sum()), 'failure')} of PGD on {seen}. Another temperature succeeds in {broken} of them."
     return explorer(describe(_with_images(few, examples, charts), "Failed attacks, step by step", text), choices, live=live)
 
 

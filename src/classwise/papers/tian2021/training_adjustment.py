@@ -191,5 +191,5 @@ def groups(count: xr.DataArray) -> xr.DataArray:
     """Return the robust accuracy of the vulnerable class, of its partner, and the mean of the other classes, in percent."""
     rates = metrics.accuracy(count)
     pair = [str(count.label.values[marked_class(count, mark)]) for mark in ("vulnerable", "partner")]
-    parts = {f"class {name}": rates.sel(label=name, drop=True) for name in pair}
+    parts = {name: rates.sel(label=name, drop=True) for name in pair}
     return combine.concat_named("class", parts | {"others, mean": rates.drop_sel(label=pair).mean("label", skipna=False)})

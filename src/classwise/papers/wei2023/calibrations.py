@@ -29,7 +29,7 @@ def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray,
 def gains_of_offsets(
     sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,), offsets: Sequence[str] = ()
 ) -> xr.DataArray:
-    """Return how much a calibration gains over none with each offset, by each measure, along gain; offsets: () for all."""
+    """Return how much a calibration gains over none, with each offset and by each measure. Along gain; offsets: () for all."""
     gains = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
     if offsets:
         if missing := [name for name in offsets if name not in gains[0][along].values]:
@@ -39,7 +39,7 @@ def gains_of_offsets(
 
 
 def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
-    """Return how much one offset gains over each other one, overall and in the worst class, along gain."""
+    """Return how much one offset gains over each other one, overall and in the worst class."""
     gains = []
     for measure in (metrics.overall, metrics.worst):
         values, _ = _swept(sums, along, measure)
@@ -98,10 +98,10 @@ def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name:
 
 
 def gain_over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:
-    """Return how much higher a measure of the last defence is than that of the first at the same mean setting of the classes.
+    """Return how much higher a measure is with a calibration than with one setting for all classes that equals its mean.
 
     Along `setting` each network has the mean over its classes as its name; the first defence has several, which are joined by
-    straight lines, the last one has one.
+    straight lines, the last one, which is calibrated, has one.
     """
     values = measure(sums["count"].isel(attack=0))
     values = values.assign_coords(setting=list(map(number_of, values.setting.values))).sortby("setting")
@@ -132,7 +132,7 @@ def _extreme(setting: xr.DataArray, marks: xr.DataArray, group: str) -> xr.DataA
 
 
 def late_setting(sums: xr.Dataset, setting: str, group: str) -> xr.DataArray:
-    """Return the largest setting of a hard class late in the training, or the smallest of an easy one: as a multiple."""
+    """Return the largest late setting of a hard class, or the smallest of an easy class, as a multiple of the usual one."""
     part = sums.isel(defence=0, attack=0)
     return _extreme(part[setting].sum("predicted") / metrics.images(part["count"]), sums[group], group)
 

@@ -231,7 +231,7 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: boo
     base = base.transform_calculate(multiple="chosen_lambda + datum.t", used="datum.trained + datum.t")
     x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels)))
     y = alt.Y("multiple:Q", title="multiple of the uniform setting", scale=alt.Scale(domain=[0, 2]))
-    tips = tooltip("label", "kind", multiple="lambda + t|.2f", t="training accuracy t|.2f", used="in this training|.2f")
+    tips = tooltip("label", "kind", multiple="lambda + t|.2f", t="training accuracy t|.2f", used="as trained|.2f")
     marks = [
         base.mark_bar().encode(x=x, y=y, color=_KIND, tooltip=tips),
         base.mark_tick(thickness=3, width=34, color="#888").encode(x=x, y=alt.Y("used:Q"), tooltip=tips),
@@ -240,6 +240,6 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: boo
     ]
     last = table[(table["epoch"] == epochs[-1]) & (table["network"] == networks[0])].assign(value=lambda rows: first + rows["t"])
     text = extent(last, ["label"], f"{networks[0]} after the last epoch, lambda {first:g}", "", digits=2)
-    subtitle = "Line: 1, the uniform setting. Dashed: mean of the classes. Ticks: what the training itself used next."
+    subtitle = "Line: 1, the uniform setting. Dashed: mean of the classes. Ticks: what this network was trained with next."
     chart = alt.layer(*marks).properties(width=580, height=220)
     return explorer(describe(chart, "What the rule gives each class", text, subtitle), choices, live=live)

@@ -13,7 +13,7 @@ from classwise.papers.selection import classes_by_robustness
 from classwise.stats.combine import concat_named
 
 GROUPS = ("hard", "easy")
-DIFFERENCE = "hard less easy"
+DIFFERENCE = "hard minus easy"
 # CIFAR-10 as in the paper. Those of digits were selected by `select_groups`, on other images than those that they are judged
 # on: the three least robust classes and the five most robust ones.
 _CLASSES: dict[str, dict[str, tuple[str, ...]]] = {

@@ -150,18 +150,21 @@ def mean_change(sums: xr.Dataset, measure: Metric, weights: str = "plain") -> xr
 
 def change(of: str, weights: str = "plain") -> Term:
     """Return the `mean_change` of one of CHANGING as a term."""
-    words = f"mean change of {of} from an epoch to the next, {weights} weights"
+    words = f"mean change from one epoch to the next ({of}, {weights} weights)"
     return Term(words, partial(mean_change, measure=CHANGING[of], weights=weights))
 
 
 def gain_of_the_average(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much higher the overall accuracy of the last epoch is with FAWA than without."""
+    """Return how much higher the overall accuracy is with FAWA than without, after the last epoch."""
     fawa, plain = (_of(sums, kind).isel(epoch=-1, drop=True) for kind in ("fawa", "plain"))
     return _mean_over_runs(metrics.overall(fawa) - metrics.overall(plain), plain)
 
 
 def choice_difference(sums: xr.Dataset, measure: Metric, first: str, second: str) -> xr.DataArray:
-    """Return by how much a measure differs between epochs selected by two criteria on validation images: second minus first."""
+    """Return how much higher a measure is at the epoch that the second criterion selects than at the epoch of the first.
+
+    Both select on validation images.
+    """
     count = sums["count"].isel(_SETTING, drop=True)
     before, after = (count.sel(chosen=name, drop=True) for name in (first, second))
     return _mean_over_runs(measure(after) - measure(before), before)

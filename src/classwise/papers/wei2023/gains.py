@@ -33,9 +33,9 @@ def pairs_of(component: str, over: str = "", methods: Sequence[str] = METHODS) -
 def gains_of_methods(
     sums: xr.Dataset, component: str, over: str = "", methods: Sequence[str] = METHODS, measure: Metric = metrics.overall
 ) -> xr.DataArray:
-    """Return how much higher a measure is with one component than without it, or than with another, along comparison.
+    """Return how much higher a measure is with one component than without it, or than with another.
 
-    Under the first attack; methods without both rows do not count.
+    Along comparison, under the first attack; methods without both rows do not count.
     """
     return differences(measure(sums["count"].isel(attack=0)), pairs_of(component, over, methods))
 
@@ -90,7 +90,7 @@ def _of_pairs(values: xr.DataArray, pairs: Pairs) -> list[xr.DataArray]:
 
 
 def differences(values: xr.DataArray, pairs: Pairs) -> xr.DataArray:
-    """Return values along defence of the first method of each pair less those of the second, along comparison."""
+    """Return values along defence of the first method of each pair minus those of the second, along comparison."""
     first, second = _of_pairs(values, pairs)
     return first - second
 

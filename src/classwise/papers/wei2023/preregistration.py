@@ -99,7 +99,7 @@ def comparisons(rate: xr.DataArray, pairs: tuple[tuple[str, str], ...] = PRIMARI
             equivalent = max(test(side, other, alternative=than).pvalue for side, than in sides)
             row: dict[str, Any] = {"first": first, "second": second, "images": images, "difference": one.mean() - other.mean()}
             row |= dict(zip(("low", "high"), result.confidence_interval(0.95), strict=True))
-            rows.append(row | {"p": result.pvalue, "equivalent": equivalent, "trainings": len(one)})
+            rows.append(row | {"p": result.pvalue, "equivalent": equivalent, "runs": len(one)})
     table = pd.DataFrame(rows)
     return table.assign(**{name: multipletests(table[name], method="holm")[1] for name in ("p", "equivalent")})
 
@@ -150,12 +150,13 @@ def report(data: Mapping[str, xr.Dataset], history: xr.Dataset | None = None) ->
     tables = [] if rate is None else looks(rate)
     if rate is None or not tables or history is None:
         number = 0 if rate is None else int(rate.notnull().all(["defence", "images"]).sum())
-        return f"<p>{number} of {min(LOOKS)} trainings of each arm are recorded; nothing is compared before all are.</p>"
+        are = "is" if number == 1 else "are"
+        return f"<p>{number} of {min(LOOKS)} runs of each arm {are} recorded. Nothing is compared before all of them are.</p>"
     shares = accepted_share(history)
     parts = {f"Look {number}": table for number, table in enumerate(tables, 1)}
     second = looks(apply_gate(rate, shares))
-    parts |= {"Without trainings whose gate accepted too few or too many epochs": second[-1]} if second else {}
-    parts["Secondary comparisons, by intervals"] = comparisons(rate, SECONDARIES).drop(columns=["p", "equivalent"])
+    parts |= {"Without runs whose gate accepted too few or too many epochs": second[-1]} if second else {}
+    parts["Secondary comparisons, by their intervals"] = comparisons(rate, SECONDARIES).drop(columns=["p", "equivalent"])
     low, high = (f"{100 * float(end):.0f}" for end in (shares.min(), shares.max()))
     gate = f"<p>FAWA accepted {low} to {high} % of epochs 101 to 200.</p>"
     return gate + "".join(f"<p>{title}:</p>{table.round(3).to_html(index=False, border=0)}" for title, table in parts.items())

@@ -30,7 +30,7 @@ SECTION = Section(
 
 
 def gain_of_groups(count: xr.DataArray) -> xr.DataArray:
-    """Return how many points hard classes, easy ones and hard less easy ones gain from the lowest beta to the usual one.
+    """Return how many points hard classes, easy classes and hard minus easy classes gain from the lowest beta to the usual one.
 
     Along `attack` and `group`.
     """
@@ -58,7 +58,7 @@ def price(sums: xr.Dataset, group: str) -> xr.DataArray:
 
 
 def relative_price(sums: xr.Dataset) -> xr.DataArray:
-    """Return how many times as many clean points the hard classes lose for a robust point as the easy ones.
+    """Return how many times as much clean accuracy hard classes lose for a robust point as easy classes.
 
     From the lowest beta to the usual one; NaN unless both lose clean accuracy and gain robust accuracy.
     """

@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy import special
 
 from classwise.papers.sections import Derived, Section
 from classwise.papers.terms import claims, least, value
 from classwise.papers.wei2023 import gains, methods, preregistration
-from classwise.papers.wei2023.tables import TABLES, spread_change
-from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import concat_named
+from classwise.papers.wei2023.tables import spread_change
+from classwise.stats import metrics
 from classwise.stats.metrics import Metric, overall, worst, worst_k
 
 NAME = "wei2023/5-2-robustness-and-fairness"
@@ -46,14 +44,14 @@ def spread(count: xr.DataArray) -> xr.DataArray:
 
 
 def gains_of_classes(sums: xr.Dataset, classes: Sequence[str] = ()) -> xr.DataArray:
-    """Return how much each class gains from the second method to the first, along label; classes: of these, () for all."""
+    """Return how much more robust each class is with the first method than with the second. classes: of these, () for all."""
     rates = metrics.accuracy(sums["count"].isel(attack=0))
     change = rates.isel(defence=0) - rates.isel(defence=1)
     return change.sel(label=list(classes)) if classes else change
 
 
 def farthest_class_gain(sums: xr.Dataset, classes: Sequence[str], middle: float) -> xr.DataArray:
-    """Return the gain of that class, of those named, whose gain is the farthest from a value."""
+    """Return the gain that is the farthest from `middle`, among the named classes."""
     change = gains_of_classes(sums, classes)
     lost = change.isnull().any("label")
     off = abs(change - middle).fillna(0)
@@ -61,7 +59,7 @@ def farthest_class_gain(sums: xr.Dataset, classes: Sequence[str], middle: float)
 
 
 def losses_of_classes(sums: xr.Dataset) -> xr.DataArray:
-    """Return how much each class loses from the second method to the first, along label."""
+    """Return how much less robust each class is with the first method than with the second."""
     return -gains_of_classes(sums)
 
 
@@ -107,24 +105,3 @@ CLAIMS = claims(
 
 # What is compared with what on the page: first the method that should be better.
 COMPARISONS = (*gains.pairs_of("CFA"), *gains.pairs_of("CFA", "EMA"), ("TRADES + CFA", "FRL + EMA"))
-# How many standard errors a 95 % interval of the mean of the trainings of a method reaches to either side.
-_REACH = float(special.stdtrit(gains.SEEDS - 1, 0.975))
-
-
-def accuracies(outcomes: xr.Dataset, number: int = 1) -> xr.DataArray:
-    """Return the accuracies of Table 1 or 4, ours and theirs, along source, measure, images_are, defence and bound.
-
-    outcomes: of methods, clean and under the attack in place of AutoAttack. The intervals of theirs are from their trainings,
-    whose spread Table 4 does not print.
-    """
-    theirs = TABLES.load(number).rename(attack="images_are").assign_coords(images_are=["clean", "attacked"])
-    ours = outcomes.rename(attack="images_are").assign_coords(images_are=["clean", "attacked"])
-
-    def gains_in(name: str) -> xr.DataArray:
-        spreads = theirs.get(f"{name}_spread", 0 * theirs[name])
-        printed = gains.bounds(theirs[name], _REACH / np.sqrt(gains.SEEDS) * spreads)
-        parts = {f"theirs, {one} epoch": printed.sel(checkpoint=one, drop=True) for one in ("best", "last")}
-        mine = bootstrap.bootstrap(ours, metrics.METRICS[name]).reindex(defence=theirs.defence.values)
-        return concat_named("source", parts | {"ours, last epoch": mine})
-
-    return concat_named("measure", {gains.TITLES[name]: name for name in gains.measures_of(number)}, gains_in)

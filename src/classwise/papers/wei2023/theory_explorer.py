@@ -153,7 +153,7 @@ def _weights() -> Any:
 
 def _gaps() -> Any:
     """Return the gap between the classes over the training radius, clean and attacked."""
-    y = alt.Y("value:Q", title="easy less hard class, points", axis=alt.Axis(tickCount=5))
+    y = alt.Y("value:Q", title="easy − hard class, points", axis=alt.Axis(tickCount=5))
     base = _over_radius(**{kind: gap(kind, "datum.best") for kind in _RADII})
     base = base.transform_fold(list(_RADII), as_=["images_are", "value"])
     tips = tooltip("images_are", radius="training radius|.3f", value="gap, points")
@@ -165,7 +165,7 @@ def _gaps() -> Any:
 def summary() -> str:
     """Return the expression of the lines above the charts: the weight, and both accuracies and the gap, clean and attacked."""
     lines = ["'training radius ' + format(training_radius, '.2f') + ': weight ' + format(trained_weight, '.2f')"]
-    for kind, words in zip(_RADII, ("clean, easy less hard", "attacked"), strict=True):
+    for kind, words in zip(_RADII, ("clean, easy − hard", "attacked"), strict=True):
         easy, hard = (f"format({accuracy(label, kind, 'trained_weight')}, '.1f')" for label in LABELS)
         points = f"format({gap(kind, 'trained_weight')}, '.1f')"
         lines.append(f"'{words}: ' + {easy} + ' − ' + {hard} + ' = ' + {points}")
