@@ -177,7 +177,6 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
     """Raise a UserError if a parameter of a notebook names something that does not exist."""
     from classwise import runs
     from classwise.core import datasets
-    from classwise.papers import registry
     from classwise.papers.scales import SCALES
 
     if name == "audit":
@@ -186,7 +185,10 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
         return
     check_once("others", given.get("others") or [])
     tables: dict[str, tuple[str, Collection[str]]] = {"scale": ("scale", SCALES), "others": ("scale", SCALES)}
-    tables |= {"paper": ("paper", registry.PAPERS), "section": ("section", registry.SECTIONS)}
+    if given.get("attack"):
+        from classwise.attacks import ATTACKS  # torch
+
+        tables["attack"] = ("attack", ATTACKS)
     if given.get("defences"):
         from classwise.defences import DEFENCES  # torch
 
