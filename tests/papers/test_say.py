@@ -25,6 +25,7 @@ def test_templates_and_intervals_write_numbers_one_way():
         "say-numbers",
         say.text("{gap:points}, {r:,2}, {one:points,1} of {name}, {p:.0f} %, {start:s}", **gaps, **others),
         *(say.text("It {by:points|rises by ~|falls by ~}.", by=bounds(*ends)) for ends in ((1, 2, 3), (-3, -2, 1))),
+        *(say.text("It {by:points,1|rises by ~|falls by ~}.", by=by) for by in (1.5, xr.DataArray(-1.0))),
         *(say.interval(wide, "points"), say.interval(wide, digits=1)),
         *(say.effect(some, "It differs") for some in (wide, clear)),
         *(say.choose_by_sign(bounds(low, 0, low + 2), "above", "below") for low in (1, -1, -3)),

@@ -21,23 +21,26 @@ UNCLEAR = "No clear effect"
 
 class _Numbers(Formatter):
     def format_field(self, value: Any, spec: str) -> str:
-        if isinstance(value, xr.DataArray) and "bound" in value.dims:
-            form, *directions = spec.split("|")
-            unit, _, digits = form.partition(",")
-            falls = bool(directions) and float(value.sel(bound="value")) < 0
-            number = interval(_mirrored(value) if falls else value, unit, int(digits or 0))
-            return directions[falls].replace("~", number) if directions else number
-        if isinstance(value, xr.DataArray):
-            value = value.item()
-        return escape(printed_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
+        form, *directions = spec.split("|")
+        bounded = isinstance(value, xr.DataArray) and "bound" in value.dims
+        if not bounded:
+            value = value.item() if isinstance(value, xr.DataArray) else value
+            if not directions:
+                return escape(printed_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
+        unit, _, digits = form.partition(",")
+        falls = bool(directions) and float(value.sel(bound="value") if bounded else value) < 0
+        opposite: Any = _mirrored(value) if bounded else -value
+        number = (interval if bounded else _quantity)(opposite if falls else value, unit, int(digits or 0))
+        return directions[falls].replace("~", number) if directions else number
 
 
 def text(template: str, **values: Any) -> str:
     """Return a template in Markdown with its values filled in.
 
     Bounds are written with their interval: {gap:points}, {share:%,1} with one digit, {r:,2} without a unit. With two phrases,
-    {gap:points|rises by ~|falls by ~}, the sign of the value chooses one, and ~ is the number without its sign. Words are
-    escaped, attacks and defences written as papers print them, {start:s} is neither.
+    {gap:points|rises by ~|falls by ~}, the sign of the value chooses one, and ~ is the number without its sign; a number
+    that has no bounds may have phrases, too. Words are escaped, attacks and defences written as papers print them, {start:s}
+    is neither.
     """
     return _Numbers().vformat(template, (), values)
 
@@ -47,13 +50,17 @@ def _mirrored(bounds: xr.DataArray) -> xr.DataArray:
     return (-bounds).assign_coords(bound=[{"low": "high", "high": "low"}.get(str(end), end) for end in bounds.bound.values])
 
 
+def _quantity(value: float, unit: str, digits: int) -> str:
+    number = decimal(value, digits) if np.isfinite(value) else "unknown"
+    unit = "point" if (unit, number.lstrip("-")) == ("points", "1") else unit
+    return f"{number}{' ' * bool(unit)}{unit}"
+
+
 def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:
     """Return a number with its interval: "59 points (51 to 66)"; `bounds` has no dimension but bound."""
-    numbers = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
-    low, value, high = (decimal(number, digits) if np.isfinite(number) else "unknown" for number in numbers)
-    unit = "point" if (unit, value.lstrip("-")) == ("points", "1") else unit
-    ends = "no interval" if low == high == "unknown" else f"{low} to {high}"
-    return f"{value}{' ' * bool(unit)}{unit} ({ends})"
+    low, value, high = (float(bounds.sel(bound=name)) for name in ("low", "value", "high"))
+    ends = " to ".join(_quantity(end, "", digits) for end in (low, high)) if np.isfinite([low, high]).any() else "no interval"
+    return f"{_quantity(value, unit, digits)} ({ends})"
 
 
 def choose_by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = UNCLEAR, than: float = 0.0) -> str:
