@@ -1,4 +1,4 @@
-// Folded code with one switch for all pages, and what a keyboard and a screen reader need of things that scroll sideways.
+// One button shows the code of all pages, and what a keyboard and a screen reader need of things that scroll sideways.
 // Without this script each cell still opens by its own button (a details element).
 (function () {
   const key = "classwise-code";
@@ -6,26 +6,14 @@
   const store = (value) => { try { localStorage.setItem(key, value); } catch (error) { /* a page from file:// may have no storage */ } };
 
   function folded() {
-    const cells = [...document.querySelectorAll("article .cell")];
-    const codes = cells.map((cell) => cell.querySelector(":scope > details.above-input")).filter(Boolean);
+    // Solutions of exercises (hide-cell) keep buttons of their own.
+    const codes = [...document.querySelectorAll("article .cell:not(.tag_hide-cell) > details.above-input")];
     if (!codes.length) return;
-    for (const code of codes) {
-      code.querySelector("summary").removeAttribute("aria-label");
-      // With the code of a result comes that of the cells above which have no output of their own.
-      code.addEventListener("toggle", () => {
-        const open = code.open;
-        for (let cell = code.parentElement.previousElementSibling; cell; cell = cell.previousElementSibling) {
-          if (!cell.matches(".cell") || cell.querySelector(".cell_output")) break;
-          const hidden = cell.querySelector(":scope > details.above-input");
-          if (hidden) hidden.open = open;
-        }
-      });
-    }
     const button = document.createElement("button");
     button.type = "button";
     button.className = "code-switch";
     const show = (open) => {
-      button.textContent = open ? "Hide all code" : "Show all code";
+      button.textContent = open ? "Hide code" : "Show code";
       button.setAttribute("aria-pressed", String(open));
       document.documentElement.dataset.code = open ? "shown" : "folded";
       for (const code of codes) code.open = open;

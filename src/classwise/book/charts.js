@@ -164,16 +164,17 @@
   // What a reader chose: the values of controls, and the marks picked in legends, which Vega-Lite keeps in a data set.
   const named = (chart, wanted) => (chart.spec.params || []).filter(wanted).map((param) => param.name);
   const bound = (chart) => named(chart, (param) => param.bind && !param.select);
+  const stores = (chart) => named(chart, (param) => param.select).map((name) => `${name}_store`);
   function choices(chart) {
-    if (!chart.result) return {signals: linked(bound(chart)), picked: []};
-    const {view} = chart.result, stores = named(chart, (param) => param.select).map((name) => `${name}_store`);
+    if (!chart.result) return linked(chart);
+    const {view} = chart.result;
     // Vega adds functions to what it stores.
-    const picked = stores.map((store) => [store, JSON.parse(JSON.stringify(view.data(store)))]);
-    return {signals: bound(chart).map((name) => [name, view.signal(name)]), picked};
+    const picked = stores(chart).map((store) => [store, JSON.parse(JSON.stringify(view.data(store)))]);
+    return {signals: bound(chart).map((name) => [name, view.signal(name)]), picked: picked.filter(([, rows]) => rows.length)};
   }
   function choose(view, {signals, picked}) {
     for (const [name, value] of signals) view.signal(name, value);
-    for (const [store, rows] of picked) if (rows.length) view.data(store, rows);
+    for (const [store, rows] of picked) view.data(store, rows);
     return view.runAsync();
   }
   async function draw(chart) {
@@ -201,6 +202,7 @@
     await choose(chart.result.view, kept);
     reachable(element(chart));
     watch(chart);
+    share(element(chart).closest("figure"));
     if (first && kept.signals.length) element(chart).scrollIntoView();
     chart.state = wanted;  // only now: a drawing that failed is tried again
   }
@@ -213,10 +215,43 @@
     moved.observe(svg, {subtree: true, childList: true, characterData: true, attributeFilter: ["transform"]});
   }
   const element = (chart) => typeof chart.place === "string" ? document.querySelector(chart.place) : chart.place;
-  // A link may set controls of a chart by their names: claims.html?ledger_verdict=holds.
-  function linked(names) {
-    const given = new URLSearchParams(location.search);
-    return names.filter((name) => given.has(name)).map((name) => [name, given.get(name)]);
+  // A link may set controls of a chart by their names, claims.html?ledger_verdict=holds; with a figure, only of its charts.
+  function linked(chart) {
+    const given = new URLSearchParams(location.search), place = document.getElementById(location.hash.slice(1));
+    if (place && place.matches("figure") && !place.contains(element(chart))) return {signals: [], picked: []};
+    const set = (names, read) => names.filter((name) => given.has(name)).map((name) => [name, read(given.get(name), name)]);
+    const numbers = named(chart, (param) => typeof param.value === "number");
+    const signals = set(bound(chart), (text, name) => numbers.includes(name) ? Number(text) : text);
+    return {signals, picked: set(stores(chart), (text) => JSON.parse(text))};
+  }
+  // Beside the data of a figure: its charts as images, and a link that opens it with the present choices.
+  function share(figure) {
+    const place = figure && figure.querySelector(".figure-data");
+    if (!place || place.querySelector("button")) return;
+    const shown = () => charts.filter((chart) => figure.contains(element(chart)) && chart.result && !hidden(chart));
+    const add = (words, act) => {
+      const button = Object.assign(document.createElement("button"), {type: "button", textContent: words});
+      button.addEventListener("click", () => act(button));
+      place.append(" · ", button);
+    };
+    for (const kind of ["png", "svg"]) add(kind.toUpperCase(), async () => {
+      for (const {result: {view}} of shown()) {
+        const href = await view.background(getComputedStyle(document.body).backgroundColor).toImageURL(kind, 2);
+        Object.assign(document.createElement("a"), {href, download: `${figure.id}.${kind}`}).click();
+        view.background("transparent");
+      }
+    });
+    add("Link", async (button) => {
+      const query = new URLSearchParams(), {scale} = document.documentElement.dataset;
+      if (scale) query.set("scale", scale);
+      for (const {signals, picked} of shown().map(choices)) {
+        for (const [name, value] of signals) query.set(name, value);
+        for (const [name, rows] of picked) query.set(name, JSON.stringify(rows));
+      }
+      history.replaceState(null, "", `${location.pathname}?${query}#${figure.id}`);
+      const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+      button.textContent = copied ? "Link copied" : "Link is in the address bar";
+    });
   }
   // Vega writes the address of the page in front of the name of a gradient, which scales.js may change.
   function local(place) {
