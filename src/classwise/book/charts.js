@@ -41,16 +41,16 @@
   }
   function title(given, room) {
     const {text, subtitle, ...rest} = given.text ? given : {text: given};
-    const lines = {text: wrapped(text, room, rest.fontSize || 13, rest.fontWeight || "bold")};
-    return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 12)} : {})};
+    const lines = {text: wrapped(text, room, rest.fontSize || 15, rest.fontWeight || "bold")};
+    return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 13)} : {})};
   }
   // A Vega expression that breaks a label into lines of at most so many letters.
   const broken = (letters) => `split(trim(replace(datum.label, regexp('(.{1,${letters}})(-| |$)', 'g'), '$1$2\\n')), '\\n')`;
-  const NAMES = 18, LETTER = 6.5;
+  const NAMES = 18, LETTER = 7.2;
   function channel(name, one, fit) {
     if (!one || typeof one !== "object" || Array.isArray(one)) return one;
     const result = {...one}, places = ["nominal", "ordinal"].includes(one.type);
-    if (result.title) result.title = wrapped(result.title, name === "y" ? 150 : fit.room, 12);
+    if (result.title) result.title = wrapped(result.title, name === "y" ? 150 : fit.room, 13);
     if (name === "y" && places && one.axis !== null && !(one.axis || {}).labelExpr) result.axis = {...one.axis, labelExpr: broken(NAMES)};
     if (name === "text" && fit.digits === "whole" && one.format) result.format = one.format.replace(/\.\d/, ".0");
     return result;

@@ -70,7 +70,7 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
         shown = base.transform_filter(f"!({cells.blank})") if cells.blank else base
         # Two lines stand about the middle of their cell.
         lift = 0 if cells.digits else alt.expr(f"indexof(datum['{cells.text}'], '\\n') < 0 ? 0 : -6")
-        marks.append(shown.mark_text(fontSize=11, lineBreak="\n", dy=lift).encode(text=written, color=ink))
+        marks.append(shown.mark_text(fontSize=12, lineBreak="\n", dy=lift).encode(text=written, color=ink))
     wide, high = cells.step
     return alt.layer(*marks).properties(width=wide * len(x.values), height=high * len(y.values))
 
@@ -192,7 +192,7 @@ def panels(chart: Any, by: Category, columns: int | None = None, gap: int = 20) 
     wide = wide if isinstance(wide, int | float) else COLUMN
     most = max(1, int((COLUMN - _MARGIN + gap) // (wide + gap)))
     columns = min(columns or most, most, len(by.values))
-    header = alt.Header(labelFontSize=12, labelFontWeight="bold", labelAnchor="start")
+    header = alt.Header(labelFontSize=13, labelFontWeight="bold", labelAnchor="start")
     facet = alt.Facet(by.encoding, sort=list(by.values), title=by.title, header=header)
     facets = chart.facet(facet=facet, columns=columns, spacing=gap)
     # With shared axes the gap in the last row would have one of its own.
