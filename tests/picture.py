@@ -1,15 +1,17 @@
-"""Pictures that `make picture` draws: the first chart of the book, from recorded results, and the folders of the package."""
+"""Pictures that `make picture` draws: the first chart of the book, the folders of the package, and screens of the built book."""
 
 import ast
 import tomllib
+from pathlib import Path
 
 import vl_convert
 
 from classwise import runs
 from classwise.charts import explorers, style
-from classwise.core.paths import checkout
-from classwise.papers import home, registry
+from classwise.core.paths import build_folder, checkout
+from classwise.papers import home, registry, say
 from classwise.stats import intervals, metrics, pooling
+from tests import browser
 
 STATIC = checkout() / "book" / "_static"
 WIDTH, HEIGHT, ROW = 215, 38, 72
@@ -31,10 +33,10 @@ def classes() -> str:
     """Return the chart of the home page as SVG."""
     style.setup()
     request = runs.keep_recorded(registry.request(home.SECTION, runs.shown_scales(home.SECTION, "quick")[0]))
-    count = pooling.pool(runs.outcomes(request.specs, request.evaluations[-1:])).isel(attack=0, drop=True)
-    rates = metrics.accuracy(count)
-    theirs = home.printed_rates(rates)
-    chart = explorers.class_ranking(rates, intervals.wilson(count), home.compared_defences(rates, theirs), theirs)
+    count = pooling.pool(runs.outcomes(request.specs, request.evaluations)).sel(attack=["clean", home.ATTACK])
+    rates, interval = metrics.accuracy(count), intervals.wilson(count.sel(attack=home.ATTACK, drop=True))
+    theirs, title = home.printed_rates(rates), say.text(home.TITLE, **home.extremes(rates, request.specs[0].dataset))
+    chart = explorers.class_ranking(home.marks(rates, theirs), interval, home.compared_defences(rates, theirs), title)
     return str(vl_convert.vegalite_to_svg(chart.properties(background="white").to_json()))
 
 
@@ -77,7 +79,26 @@ def folders() -> str:
 
 
 PICTURES = {"classes": classes, "folders": folders}
+# Screens of the built book: the page, and the place on it that is scrolled to.
+SCREENS = {"home": ("index", "h1"), "explorer": ("tian2021/4-1-class-bias", "#fig-bias-explorer"), "audit": ("audit", "h1")}
+
+
+def photograph(book: Path) -> None:
+    """Write each screen in light and dark, as readers with photographs see it."""
+    with browser.launched(browser.installed() or "") as chromium:
+        for name, (page, place) in SCREENS.items():
+            for scheme in ("light", "dark"):
+                with browser.opened(chromium, book / f"{page}.html", scheme, 1100, "") as shown:
+                    shown.locator(".vega-embed:visible > svg").first.wait_for()
+                    shown.locator(place).evaluate("one => scrollTo(0, one.getBoundingClientRect().top - 70)")
+                    shown.wait_for_timeout(1500)
+                    shown.screenshot(path=STATIC / f"{name}-{scheme}.png", clip={"x": 0, "y": 0, "width": 1100, "height": 700})
+
 
 if __name__ == "__main__":
     for name, draw in PICTURES.items():
         (STATIC / f"{name}.svg").write_text(draw(), encoding="utf-8")
+    if (book := build_folder() / "html").exists():
+        photograph(book)
+    else:
+        print("the screens of the book stay as they are: make book, then make picture")

@@ -1,6 +1,6 @@
 """Dots: the order and the ranking of classes; the scatter of two metrics: who is best, whose names are drawn, what a size is."""
 
-import math
+import re
 
 import mocks
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from drawing import drawn
 
-from classwise.charts import dots, explorers
+from classwise.charts import dots, explorers, style
 from classwise.stats import aggregate, intervals, metrics
 
 
@@ -61,13 +61,15 @@ def test_the_cost_is_the_area_of_a_dot(cost):
     assert (">training, seconds<" in svg) == (cost is not None)
 
 
-def test_the_ranking_draws_each_class_of_the_chosen_defence_and_names_the_best_and_the_worst(count):
+def test_the_ranking_draws_the_classes_of_the_chosen_defence_and_colours_the_best_and_the_worst(count):
     pooled = count.sum("seed").sel(attack="pgd-10")
     rates = metrics.accuracy(pooled)
-    svg = drawn(explorers.class_ranking(rates, intervals.wilson(pooled), ["pgd-at", "standard"], rates - 3))
-    assert svg.count('aria-roledescription="point"') == 20
+    marks = {"attacked": rates, "clean": rates + 1, "paper": rates - 3}
+    svg = drawn(explorers.class_ranking(marks, intervals.wilson(pooled), ["pgd-at", "standard"]))
+    assert svg.count('aria-roledescription="point"') == 30
     assert svg.count('aria-roledescription="rule mark"') == 10
+    assert all(f">{name}<" in svg for name in marks)
     of_base = rates.sel(defence="pgd-at")
-    for word, place in (("best", of_base.argmax("label")), ("worst", of_base.argmin("label"))):
-        class_ = of_base[int(place)]
-        assert f"{word}: {class_.label.item()}, {math.floor(float(class_) + 0.5)} %" in svg
+    for colour, place in ((style.HIGHEST, of_base.argmax("label")), (style.LOWEST, of_base.argmin("label"))):
+        (label,) = set(re.findall(rf'aria-label="class: ([^;]+);[^"]*"[^>]*fill="{colour}"', svg))
+        assert label == of_base[int(place)].label.item()

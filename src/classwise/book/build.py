@@ -178,8 +178,6 @@ def render(console: Console) -> bool:
     shutil.copy(checkout() / "CHANGELOG.md", out)
     for name, path in executed.items():
         pages.to_sphinx(name, path, sources / f"{name}.ipynb", sources / "_extra")
-    for name in re.findall(r"thumbnails/([\w/-]+)\.svg", notebooks.find(HOME).read_text()):
-        write(sources / "_extra" / "thumbnails" / f"{name}.svg", pages.thumbnail(executed[name]).encode())
     write(sources / "data.md", data.page(out / "data").encode())
     for paper in registry.PAPERS.values():
         moved = _MOVED.format(f"../settings.html#{re.sub('[^a-z0-9]+', '-', paper.title.lower()).strip('-')}")

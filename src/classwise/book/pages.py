@@ -7,7 +7,6 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 import pandas as pd
-import vl_convert
 
 from classwise.book import figures, notebooks, scale_switch
 from classwise.core import datasets
@@ -50,13 +49,6 @@ def to_sphinx(name: str, executed: Path, target: Path, extra: Path) -> None:
     node.cells = [*cells, *_recompute(name, last, node)]
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(node, target)
-
-
-def thumbnail(executed: Path) -> str:
-    """Return the first chart of an executed notebook as SVG, an empty one if it has none yet."""
-    cells = json.loads(executed.read_text())["cells"]
-    first = next((spec for cell in cells for spec in figures.specifications(cell.get("outputs", []))), None)
-    return str(vl_convert.vegalite_to_svg(first)) if first else '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
 
 def _section(name: str) -> str:

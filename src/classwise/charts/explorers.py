@@ -3,7 +3,7 @@
 Rates are in percent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -17,60 +17,57 @@ from classwise.charts.style import CHOSEN, GREY, HIGHEST, LOWEST, PERCENT, THEIR
 from classwise.core.errors import NotRecorded
 
 _DEFENCE = "ranking_defence"
+_SHAPES = ["circle", "square", "diamond"]
 
 
 def class_ranking(
-    accuracy: xr.DataArray, interval: xr.DataArray, defences: Sequence[str], theirs: xr.DataArray | None = None
+    accuracies: Mapping[str, xr.DataArray], interval: xr.DataArray, defences: Sequence[str], title: str = ""
 ) -> Any:
-    """Return the accuracy of each class as a dot with its interval, sorted, with the best and the worst class named.
+    """Return the first accuracy of each class as a dot with its interval, sorted, the best and the worst in colour.
 
-    accuracy: with the dimensions defence and label; `interval` has the further dimension bound. defences: to choose from in the
-    box above the chart; the first one is shown until then. theirs: the accuracies that a paper prints, drawn as diamonds.
+    accuracies: by words of the legend, with the dimensions defence and label; the further ones, of another attack or of a paper,
+    are hollow marks. `interval` has the further dimension bound. defences: to choose from in the box above the chart; the first
+    one is shown until then.
     """
-    table = frame(accuracy).merge(wide_bounds(interval))
-    if theirs is not None:
-        table = table.merge(frame(theirs, "theirs"), how="left")
-    first, printed = defences[0], theirs is not None
-    chart = alt.layer(*_ranks(table, printed=printed)).properties(width=500, height=19 * accuracy.sizes["label"])
-    text = extent(table[table["defence"] == first], ["label"], f"Robust accuracy of {first}")
-    below = f"Bars: 95 % intervals.{' Diamonds: Tian et al. 2021, Table 1.' * printed}"
-    chart = describe(chart, "Robust accuracy of each class", text, below)
-    return explorer(chart, [Choice(_DEFENCE, list(defences), first, "defence")])
+    (of_dots, first), *others = accuracies.items()
+    table = frame(first).merge(wide_bounds(interval))
+    for number, (_, other) in enumerate(others):
+        table = table.merge(frame(other, f"other_{number}"), how="left")
+    chart = alt.layer(*_ranks(table, list(accuracies))).properties(width=500, height=19 * first.sizes["label"])
+    text = extent(table[table["defence"] == defences[0]], ["label"], f"Accuracy of {defences[0]} {of_dots}")
+    chart = describe(chart, title or "Robust accuracy of each class", text)
+    return explorer(chart, [Choice(_DEFENCE, list(defences), defences[0], "defence")])
 
 
-def _ranks(table: pd.DataFrame, *, printed: bool) -> list[Any]:
-    """Return the layers of a ranking; printed: with a diamond for the column `theirs`."""
-    # Where all classes are equal, none is named.
+def _ranks(table: pd.DataFrame, kinds: Sequence[str]) -> list[Any]:
+    """Return the layers of a ranking; kinds: the words of the legend, for `value` and the columns other_0, other_1 ..."""
+    # Where all classes are equal, none stands out.
     place = "datum.highest == datum.lowest ? 'other' : datum.value == datum.highest ? 'best' : "
     place += "datum.value == datum.lowest ? 'worst' : 'other'"
-    # A narrow chart has no room for the name, which stands before the row, too.
-    words = "datum.place + (width < 400 ? '' : ': ' + datum.label) + ', ' + format(datum.value, '.0f') + ' %'"
     base = (
         alt.Chart(table)
         .transform_filter(f"datum.defence == {_DEFENCE}")
         .transform_joinaggregate(highest="max(value)", lowest="min(value)")
-        .transform_calculate(place=place, words=words)
-        .encode(y=alt.Y("label:N", sort=alt.EncodingSortField("value", op="max", order="descending"), title="class"))
+        .transform_calculate(place=place, kind=f"'{kinds[0]}'")
+        .encode(y=alt.Y("label:N", sort=alt.EncodingSortField("value", op="max", order="descending"), title=None))
     )
+    others = {f"other_{number}": kind for number, kind in enumerate(kinds[1:])}
+    tips = tooltip("label", "defence", value=kinds[0], low="", high="", **others)
     scale = alt.Scale(domain=["best", "worst", "other"], range=[HIGHEST, LOWEST, GREY])
-    more = {"theirs": "the paper, %"} if printed else {}
-    tips = tooltip("label", "defence", value="robust accuracy, %", low="", high="", **more)
     hued = base.encode(color=alt.Color("place:N", scale=scale, legend=None), tooltip=tips)
-    named = base.transform_filter("datum.place != 'other'")
-    x = alt.X("low:Q", title="robust accuracy, %", scale=PERCENT)
-    # The name stands on the side of the dot that has room, beyond the diamond.
-    ends = ", ".join(f"datum.{column}" for column in ("low", "high", *more))
-    left, right = (
-        named.transform_filter(f"datum.low {sign} 50").transform_calculate(end=f"{end}({ends})")
-        for sign, end in ((">=", "min"), ("<", "max"))
-    )
-    diamonds = base.transform_filter("isValid(datum.theirs)").encode(x="theirs:Q", tooltip=tips)
+    legend = alt.Legend(symbolFillColor="transparent", symbolStrokeColor=GREY, symbolSize=70, labelLimit=0)
+    shape = alt.Shape("kind:N", scale=alt.Scale(domain=list(kinds), range=_SHAPES[: len(kinds)]), title=None, legend=legend)
+    hollow = [
+        base.transform_filter(f"isValid(datum.{column})")
+        .transform_calculate(kind=f"'{kind}'")
+        .mark_point(size=60, color=GREY if column == "other_0" else THEIRS, strokeWidth=1.6, opacity=1)
+        .encode(x=f"{column}:Q", shape=shape, tooltip=tips)
+        for column, kind in others.items()
+    ]
     return [
-        hued.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q"),
-        hued.mark_point(filled=True, size=70, opacity=1).encode(x="value:Q"),
-        *([diamonds.mark_point(shape="diamond", size=70, color=THEIRS, strokeWidth=2, opacity=1)] if printed else []),
-        left.mark_text(align="right", dx=-10, fontWeight="bold").encode(x="end:Q", text="words:N"),
-        right.mark_text(align="left", dx=10, fontWeight="bold").encode(x="end:Q", text="words:N"),
+        hued.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="accuracy, %", scale=PERCENT), x2="high:Q"),
+        hued.mark_point(filled=True, size=70, opacity=1).encode(x="value:Q", shape=shape),
+        *hollow,
     ]
 
 

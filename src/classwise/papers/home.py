@@ -49,15 +49,29 @@ FINDING = (
     "**Under attack, a network trained by {name} on {where} still recognises {most:.0f} % of {best}, but only {least:.0f} % of "
     "{worst}.**"
 )
+TITLE = "{name}: {best} fall from {most_clean:.0f} to {most:.0f} %, {worst} from {least_clean:.0f} to {least:.0f} %"
 
 
 def extremes(rates: xr.DataArray, dataset: str) -> dict[str, str | float]:
-    """Return the names and robust accuracies of the best and the worst class of the first compared defence, for FINDING."""
+    """Return the names and accuracies of the best and the worst class of the first compared defence, for FINDING and TITLE.
+
+    rates: with the dimension attack, of which "clean" and ATTACK are used; the latter says which class is best.
+    """
     name = compared_defences(rates, printed_rates(rates))[0]
     some = rates.sel(defence=name)
-    ends = {"best": some.idxmax("label"), "worst": some.idxmin("label")}
-    names = {end: plural_class(str(label.values)) for end, label in ends.items()}
-    return {**names, "most": float(some.max()), "least": float(some.min()), "name": name, "where": datasets.title(dataset)}
+    robust = some.sel(attack=ATTACK)
+    values: dict[str, str | float] = {"name": name, "where": datasets.title(dataset)}
+    for end, number, label in (("best", "most", robust.idxmax("label")), ("worst", "least", robust.idxmin("label"))):
+        both = some.sel(label=label.item())
+        values |= {end: plural_class(str(label.item())), number: both.sel(attack=ATTACK).item()}
+        values[f"{number}_clean"] = both.sel(attack="clean").item()
+    return values
+
+
+def marks(rates: xr.DataArray, theirs: xr.DataArray | None) -> dict[str, xr.DataArray]:
+    """Return by words of a legend the accuracies of each class under ATTACK, without an attack, and those that a paper prints."""
+    ours = {"under attack": rates.sel(attack=ATTACK, drop=True), "without an attack": rates.sel(attack="clean", drop=True)}
+    return ours if theirs is None else ours | {"under attack in Tian et al. 2021": theirs}
 
 
 def same_classes(alike: xr.DataArray | None) -> str:
