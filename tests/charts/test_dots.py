@@ -71,5 +71,5 @@ def test_the_ranking_draws_the_classes_of_the_chosen_defence_and_colours_the_bes
     assert all(f">{name}<" in svg for name in marks)
     of_base = rates.sel(defence="pgd-at")
     for colour, place in ((style.HIGHEST, of_base.argmax("label")), (style.LOWEST, of_base.argmin("label"))):
-        (label,) = set(re.findall(rf'aria-label="class: ([^;]+);[^"]*"[^>]*fill="{colour}"', svg))
+        (label,) = set(re.findall(rf'aria-label="[^"]*label: ([^;]+);[^"]*"[^>]*fill="{colour}"', svg))
         assert label == of_base[int(place)].label.item()

@@ -18,6 +18,8 @@ from classwise.core.errors import NotRecorded
 
 _DEFENCE = "ranking_defence"
 _SHAPES = ["circle", "square", "diamond"]
+# The columns of the hollow marks, and their colours.
+_MARKS = {"clean": GREY, "theirs": THEIRS}
 
 
 def class_ranking(
@@ -25,14 +27,14 @@ def class_ranking(
 ) -> Any:
     """Return the first accuracy of each class as a dot with its interval, sorted, the best and the worst in colour.
 
-    accuracies: by words of the legend, with the dimensions defence and label; the further ones, of another attack or of a paper,
-    are hollow marks. `interval` has the further dimension bound. defences: to choose from in the box above the chart; the first
-    one is shown until then.
+    accuracies: by words of the legend, with the dimensions defence and label; a second one, without an attack, and a third one,
+    of a paper, are hollow marks. `interval` has the further dimension bound. defences: to choose from in the box above the chart;
+    the first one is shown until then.
     """
     (of_dots, first), *others = accuracies.items()
     table = frame(first).merge(wide_bounds(interval))
-    for number, (_, other) in enumerate(others):
-        table = table.merge(frame(other, f"other_{number}"), how="left")
+    for column, (_, other) in zip(_MARKS, others, strict=False):
+        table = table.merge(frame(other, column), how="left")
     chart = alt.layer(*_ranks(table, list(accuracies))).properties(width=500, height=19 * first.sizes["label"])
     text = extent(table[table["defence"] == defences[0]], ["label"], f"Accuracy of {defences[0]} {of_dots}")
     chart = describe(chart, title or "Robust accuracy of each class", text)
@@ -40,7 +42,7 @@ def class_ranking(
 
 
 def _ranks(table: pd.DataFrame, kinds: Sequence[str]) -> list[Any]:
-    """Return the layers of a ranking; kinds: the words of the legend, for `value` and the columns other_0, other_1 ..."""
+    """Return the layers of a ranking; kinds: the words of the legend, for `value` and the columns of _MARKS."""
     # Where all classes are equal, none stands out.
     place = "datum.highest == datum.lowest ? 'other' : datum.value == datum.highest ? 'best' : "
     place += "datum.value == datum.lowest ? 'worst' : 'other'"
@@ -51,7 +53,7 @@ def _ranks(table: pd.DataFrame, kinds: Sequence[str]) -> list[Any]:
         .transform_calculate(place=place, kind=f"'{kinds[0]}'")
         .encode(y=alt.Y("label:N", sort=alt.EncodingSortField("value", op="max", order="descending"), title=None))
     )
-    others = {f"other_{number}": kind for number, kind in enumerate(kinds[1:])}
+    others = dict(zip(_MARKS, kinds[1:], strict=False))
     tips = tooltip("label", "defence", value=kinds[0], low="", high="", **others)
     scale = alt.Scale(domain=["best", "worst", "other"], range=[HIGHEST, LOWEST, GREY])
     hued = base.encode(color=alt.Color("place:N", scale=scale, legend=None), tooltip=tips)
@@ -60,7 +62,7 @@ def _ranks(table: pd.DataFrame, kinds: Sequence[str]) -> list[Any]:
     hollow = [
         base.transform_filter(f"isValid(datum.{column})")
         .transform_calculate(kind=f"'{kind}'")
-        .mark_point(size=60, color=GREY if column == "other_0" else THEIRS, strokeWidth=1.6, opacity=1)
+        .mark_point(size=60, color=_MARKS[column], strokeWidth=1.6, opacity=1)
         .encode(x=f"{column}:Q", shape=shape, tooltip=tips)
         for column, kind in others.items()
     ]
