@@ -3,7 +3,7 @@
 (function () {
   const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)"), paper = matchMedia("print");
   const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, FRAME = 10, ATTEMPTS = 9;
-  const WIDEST = 900, FULL = 0.95, MOST = 5;
+  const WIDEST = 900, FULL = 0.95, MOST = 5, SMALL = {labelFontSize: 11, titleFontSize: 12};
   const inks = {
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
@@ -46,11 +46,11 @@
   }
   // A Vega expression that breaks a label into lines of at most so many letters.
   const broken = (letters) => `split(trim(replace(datum.label, regexp('(.{1,${letters}})(-| |$)', 'g'), '$1$2\\n')), '\\n')`;
-  const NAMES = 18, LETTER = 7.2;
+  const NAMES = 18, LETTER = 6.5;
   function channel(name, one, fit) {
     if (!one || typeof one !== "object" || Array.isArray(one)) return one;
     const result = {...one}, places = ["nominal", "ordinal"].includes(one.type);
-    if (result.title) result.title = wrapped(result.title, name === "y" ? 150 : fit.room, 13);
+    if (result.title) result.title = wrapped(result.title, name === "y" ? 150 : fit.room, 12);
     if (name === "y" && places && one.axis !== null && !(one.axis || {}).labelExpr) result.axis = {...one.axis, labelExpr: broken(NAMES)};
     if (name === "text" && fit.digits === "whole" && one.format) result.format = one.format.replace(/\.\d/, ".0");
     return result;
@@ -111,8 +111,9 @@
   function fitted(chart, fit) {
     const spec = scheme() === "dark" ? lit(chart.spec) : structuredClone(chart.spec);
     if (fit.times) return widened(spec, fit.times);
-    const result = column(spec, fit), config = result.config || {};
-    result.config = {...config, legend: {...config.legend, orient: "top", columns: fit.columns, titleLimit: 0, labelLimit: fit.width - 30}};
+    const result = column(spec, fit), {axis, header, legend, ...config} = result.config || {};
+    const room = {orient: "top", columns: fit.columns, titleLimit: 0, labelLimit: fit.width - 30};
+    result.config = {...config, axis: {...axis, ...SMALL}, header: {...header, ...SMALL}, legend: {...legend, ...SMALL, ...room}};
     return result;
   }
   // How wide axes, legends, numbers and names at the ends of lines are is known once they are drawn: returns what fits better, or

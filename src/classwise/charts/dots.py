@@ -155,7 +155,7 @@ def benchmark_ratios(bench: pd.DataFrame) -> Any:
 
 
 # The plot of `metric_scatter` and the height and mean width of a letter, in pixels.
-_WIDTH, _HEIGHT, _LINE, _LETTER = 580, 420, 14, 6.8
+_WIDTH, _HEIGHT, _LINE, _LETTER = 580, 420, 13, 6.2
 # Where a name may stand, by alignment and offset: first the corners of its dot, between its two intervals.
 _PLACES = (("left", 6, -6), ("right", -6, -6), ("left", 6, 14), ("right", -6, 14), ("center", 0, -10), ("center", 0, 18))
 # The share of its width that a name keeps off others on either side: on a phone, names that touch are hidden.

@@ -49,14 +49,14 @@ INKS, INK_CHANGES = ("#000000", "#ffffff"), 2 / 3
 _LETTER = 8
 # The column of a page in pixels: a wider chart would be scaled down, and its text with it.
 COLUMN = 688
-# Sizes of text, in pixels; none is below 12.
+# Sizes of text, in pixels; none is below 11.
 _CONFIG: Any = {
     "view": {"continuousWidth": 300, "continuousHeight": 300},
     "axis": {"labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal"},
     "legend": {"labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal", "orient": "top", "titleLimit": 500},
     "header": {"labelFontSize": 13, "titleFontSize": 13},
     "title": {"anchor": "start", "fontSize": 15, "fontWeight": "bold", "subtitleFontSize": 13, "frame": "group"},
-    "text": {"fontSize": 12},
+    "text": {"fontSize": 11},
 }
 # Red is below zero, blue above.
 DIVERGING = ("#7f0000", "#dc3823", "#fdbb84", "#fff7ec", "#c7e0ee", "#2c7ab4", "#08306b")
@@ -156,7 +156,7 @@ def inline_csv(data: Any) -> Any:
 
 
 def setup() -> None:
-    """Make charts carry their rows as CSV, with text of at least 12 pixels; in JupyterLab, make them work without a network."""
+    """Make charts carry their rows as CSV, with text of at least 11 pixels; in JupyterLab, make them work without a network."""
     # HTML, and the specification, from which the book takes the data.
     alt.renderers.register("book", lambda spec, **metadata: {**html_renderer(spec, **metadata), CHART: json.dumps(spec)})
     alt.theme.register("classwise", enable=True)(lambda: alt.theme.ThemeConfig(config=_CONFIG))
