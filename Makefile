@@ -56,7 +56,7 @@ notebook: $(READY) ## one notebook with other parameters: NB=tian2021/4-1-class-
 	@$(PY) -m classwise render $(NB) $(if $(P),-p '$(P)')
 
 lab: $(READY) ## the notebooks, live, with widgets
-	@$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate notebooks
+	@$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.app_settings_dir='$(CURDIR)/.jupyter' notebooks
 
 serve: $(READY) ## serve the built book (PORT=8000)
 	@$(PY) -m classwise serve --port $(PORT)

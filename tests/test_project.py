@@ -3,12 +3,14 @@
 import ast
 import importlib
 import inspect
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.resources import files
 from types import ModuleType
 
 import pytest
@@ -51,6 +53,15 @@ def test_the_lock_holds_every_requirement_in_its_range(requirement):
 
 def test_the_lock_names_no_host():
     assert not re.search(r"https?://|--(extra-)?index-url", (ROOT / "requirements.lock").read_text())
+
+
+def test_the_settings_of_jupyterlab_are_those_of_the_installed_version():
+    given = json.loads((ROOT / ".jupyter" / "overrides.json").read_text())
+    for name, values in given.items():
+        schema = json.loads((files("jupyterlab") / "schemas" / f"{name.replace(':', '/')}.json").read_text())
+        for setting, value in values.items():
+            known = schema["properties"][setting]
+            assert value in ([one["const"] for one in known["oneOf"]] if "oneOf" in known else [True, False])
 
 
 def test_conda_users_get_the_same_environment():
