@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import sys
 import time
 import webbrowser
@@ -110,11 +111,12 @@ def list_runs(
     if not chosen:
         none = f"there are no runs in {paths.data_folder()} yet; `classwise run` computes them"
         return console.print("no run matches all filters" if rows else none, highlight=False, soft_wrap=True)
-    width = _width()
+    if (width := _width()) is None:
+        return print(*listing.lines(chosen), sep="\n")
     table, notes = listing.table(chosen, width)
     for note in notes:
         console.print(note, highlight=False, soft_wrap=True)
-    return Console(width=width or 10_000).print(table)
+    return Console(width=width).print(table)
 
 
 @app.command("show")
@@ -122,27 +124,25 @@ def show_run(
     run_id: Annotated[str, typer.Argument(metavar="ID", help="An id that `classwise list` prints, or its first characters.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Show one run: its settings, and the accuracy of each class under each evaluation."""
+    """Show one run: the accuracy of each class under each evaluation, and its settings."""
     from classwise.runs import listing
 
     run = listing.run(listing.folder_of(run_id))
     if as_json:
         return print(json.dumps(run, indent=1))
     out = Console(width=_width() or 160)
-    out.print(run["folder"], highlight=False, soft_wrap=True)
-    out.print(listing.spec_table(run["spec"]), highlight=False)
     for evaluation in run["evaluations"]:
         out.print(listing.evaluation_table(evaluation))
         for sentence, figure in evaluation["warnings"].items():
             line = f"sanity warning for {evaluation['title']}: {sentence} ({figure})"
             out.print(line, style="yellow", highlight=False, soft_wrap=True)
-    return None
+    out.print(run["folder"], highlight=False, soft_wrap=True)
+    return out.print(listing.spec_table(run["spec"]), highlight=False)
 
 
 def _width() -> int | None:
     """Return the width of the terminal, or COLUMNS; None where the output is no terminal."""
-    given = os.environ.get("COLUMNS", "")
-    return int(given) if given.isdigit() and int(given) else os.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 @app.command("render")

@@ -1,6 +1,8 @@
 """The list of runs: what is chosen, in which order, and how it fits a terminal."""
 
+import csv
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -71,9 +73,38 @@ def test_the_table_fits_the_terminal_one_line_for_each_run(rows, width):
 
 
 def test_what_all_runs_share_is_said_once(rows):
-    table, notes = listing.table(rows)
+    table, notes = listing.table(rows, 200)
     assert notes[0].startswith("all 4 runs: model small-cnn, folder runs, device a device")
     assert "device" not in [column.header for column in table.columns]
+
+
+@pytest.mark.parametrize("columns", ["", "60"])
+def test_what_is_piped_has_each_run_in_full_on_a_line_with_tabs(rows, columns, command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert command("list") == 0
+    piped = capsys.readouterr()
+    head, *lines = csv.reader(piped.out.splitlines(), delimiter="\t")
+    assert (tuple(head), piped.err) == (listing.FIELDS, "")
+    assert [dict(zip(head, line, strict=True))["id"] for line in lines] == ids(rows)
+    assert lines[0][head.index("created")] == "2026-01-01T00:00:00+00:00"
+    assert "\u2026" not in piped.out
+
+
+def test_a_terminal_shows_a_table_as_wide_as_it_is_or_as_columns_says(rows, command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert command("list") == 0
+    table = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
+    assert "\t" not in table
+    assert max(map(len, table.splitlines())) <= 60
+
+
+def test_a_run_is_shown_class_by_class_and_then_by_its_settings(rows, command, capsys):
+    assert command("show", SPECS[0].id) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.strip() == "pgd-20 at eps 0.2"
+    assert lines.index(str(store.run_folder(SPECS[0]))) > lines.index(next(line for line in lines if line.split()[:1] == ["cv"]))
+    assert lines[-1].split()[0] not in ("dataset", "eps", "width")  # which are not at their default
 
 
 def test_list_and_show_print_json(rows, command, capsys):

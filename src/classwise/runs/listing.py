@@ -165,23 +165,28 @@ def _order(name: str, value: Any) -> tuple[float, str]:
     return (float(value), "") if isinstance(value, int | float) else (float("inf"), _short(value))
 
 
-def table(runs: Sequence[Row], width: int | None = None) -> tuple[Table, list[str]]:
+def lines(runs: Sequence[Row]) -> list[str]:
+    """Return the names of all fields, and each run in full, as lines with a tab between two fields."""
+    return ["\t".join(names) for names in (FIELDS, *([_cell(row[name]) for name in FIELDS] for row in runs))]
+
+
+def table(runs: Sequence[Row], width: int) -> tuple[Table, list[str]]:
     """Return the runs as a table of one line each, and lines to print above it: what all runs share, and what is left out.
 
-    width: of the terminal in characters, which the table fits: long cells are cut, then columns at the end are left out. None for
-    as wide as it becomes.
+    width: of the terminal in characters, which the table fits: long cells are cut, then columns at the end are left out.
     """
-    cells = {name: [_cell(name, row[name]) for row in runs] for name in FIELDS}
+    cells = {name: [_cell(row[name]) for row in runs] for name in FIELDS}
+    cells["created"] = [text[:16].replace("T", " ") for text in cells["created"]]
     shared = [name for name in _SHARED if len(runs) > 1 and len(set(cells[name])) == 1 and cells[name][0]]
     notes = [f"all {len(runs)} runs: {', '.join(f'{name} {cells[name][0]}' for name in shared)}"] if shared else []
     names = [name for name in dict.fromkeys((*_FIRST, *FIELDS)) if name not in shared]
     longest = {name: max(len(name), *map(len, cells[name]), 0) for name in names}
-    fitting = (most for most in _LONGEST if width is None or sum(min(most, size) + 2 for size in longest.values()) <= width)
+    fitting = (most for most in _LONGEST if sum(min(most, size) + 2 for size in longest.values()) <= width)
     most, end, listed = next(fitting, _LONGEST[-1]), 0, Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     shown = []
     for name, size in longest.items():
         end += min(most, size) + 2
-        if width is None or end <= width:
+        if end <= width:
             shown.append(name)
             justify: JustifyMethod = "right" if name in ("seed", "kB") else "left"
             listed.add_column(name, width=min(most, size), no_wrap=True, overflow="ellipsis", justify=justify)
@@ -192,9 +197,8 @@ def table(runs: Sequence[Row], width: int | None = None) -> tuple[Table, list[st
     return listed, notes
 
 
-def _cell(name: str, value: Any) -> str:
-    text = ", ".join(value) if isinstance(value, list) else str(value)
-    return text[:16].replace("T", " ") if name == "created" else text
+def _cell(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def folder_of(run_id: str) -> Path:
