@@ -151,8 +151,9 @@ def render_notebook(
     parameters: Annotated[list[str] | None, typer.Option("-p", "--parameters", help="name=value; may be repeated.")] = None,
 ) -> None:
     """Execute one notebook with other parameters into build/notebooks/; the page of the book does not change."""
-    from classwise.book import build, execution, notebooks
+    from classwise.book import build, execution, notebooks, scale_switch
     from classwise.papers import registry
+    from classwise.papers.scales import SCALES
 
     source = notebooks.find(notebook)
     if any(not text.strip() for text in parameters or []):
@@ -162,15 +163,19 @@ def render_notebook(
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
     request = registry.request(name, **given) if name in registry.SECTIONS else None
     _check_parameters(name, given)
-    if request is not None:
-        from classwise.runs.schedule import plan  # torch
+    from classwise.runs.schedule import plan  # torch
 
-        build.ensure_runs(plan.section_keys(registry.SECTIONS[name], request), str(given.get("scale", "quick")), console)
+    scale = str(given.get("scale", "quick"))
+    wanted = plan.section_keys(registry.SECTIONS[name], request) if request else {}
+    left = {} if SCALES[scale].recorded_only else plan.missing(wanted)
+    build.announce(left, [f"{execution.COMPUTED}/{name}"], console, renders=False)
+    if wanted:
+        build.ensure_runs(wanted, scale, console)
     target = paths.build_folder() / "notebooks" / f"{name}{notebooks.suffix(source, given)}.ipynb"
-    console.print(f"executing {name}")
     execution.execute(name, target, given, paths.build_folder() / "failed" / f"{name}.ipynb")
-    notebooks.standalone(target, target.with_suffix(".html"), build.scripts(), build.style())
-    print(target, target.with_suffix(".html"), sep="\n")
+    scale_switch.put_beside(name, target, execution.Page(name, scale, {}, coming=False).target, given)
+    notebooks.standalone(target, page := target.with_suffix(".html"), build.scripts(), build.style())
+    print(f"open this page in a browser: {page}")
 
 
 def _check_parameters(name: str, given: Mapping[str, Any]) -> None:

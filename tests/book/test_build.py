@@ -6,13 +6,14 @@ import shutil
 import threading
 import zipfile
 
+import nbformat
 import pytest
 from rich.console import Console
 
 from classwise.book import build, execution, notebooks
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation
-from classwise.papers import scales
+from classwise.papers import registry, scales
 from classwise.runs import store
 from classwise.runs.schedule import plan, pool
 
@@ -38,6 +39,8 @@ def test_a_build_says_what_it_will_do(data, small):
     line = out.file.getvalue()
     assert line.startswith("1 run to train and 1 evaluation, about")
     assert "; 1 notebook to execute and the book to render, about 2.0 minutes; in all 2" in line
+    build.announce({}, ["computed/a"], out, 1, renders=False)
+    assert out.file.getvalue().splitlines()[-1] == "1 notebook to execute, about 50 seconds"
     execution.record_seconds("recorded/a", 110)
     build.announce(left, ["computed/a"], out, 1, first=["recorded/a"])
     line = out.file.getvalue().splitlines()[-1]
@@ -137,3 +140,26 @@ def test_a_book_is_packed_once_no_build_is_at_work_and_without_one_a_sentence_sa
     (place / "html" / "index.html").write_text(execution.COMING)
     with pytest.raises(UserError, match="`make book` completes it"):
         build.pack(said)
+
+
+def test_a_page_with_parameters_says_how_long_it_takes_and_then_which_file_to_open(place, data, monkeypatch, command, capsys):
+    name = "tian2021/4-1-class-bias"
+    monkeypatch.setattr("classwise.core.paths.build_folder", lambda: place)
+    monkeypatch.setattr(build, "ensure_runs", lambda wanted, scale, console: console.print(f"{len(wanted)} runs, {scale}"))
+
+    def execute(name, target, given, failed):
+        target.parent.mkdir(parents=True)
+        nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A page")]), target)
+
+    monkeypatch.setattr(execution, "execute", execute)
+    execution.record_seconds(f"computed/{name}", 50)
+    assert command("render", name, "-p", "seeds=[0] eps=0.1") == 0
+    out, said = capsys.readouterr()
+    runs = len(registry.request(name, seeds=[0], eps=0.1).specs)
+    first, second = said.splitlines()
+    assert first.startswith(f"{runs} runs to train and ")
+    assert "; 1 notebook to execute, about 50 seconds; in all " in first
+    assert second == f"{runs} runs, quick"
+    page = place / "notebooks" / f"{name}_eps=0.1_seeds=0.html"
+    assert out == f"open this page in a browser: {page}\n"
+    assert "make book SCALE=quick" in page.read_text()

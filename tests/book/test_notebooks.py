@@ -215,6 +215,9 @@ def test_a_standalone_page_needs_no_network(written, tmp_path):
     assert all(part in page for part in ("vegaEmbed", ".mine { color: red; }"))
     assert page.index("inlineMath") < page.index("window.mine = 1;")
     assert not any(part in page for part in ('src="http', '<link rel="stylesheet" href="http'))
+    assert page.count('<main><details class="code">') == 1
+    notebooks.standalone(tmp_path / "out.ipynb", tmp_path / "page.html", [], code=False)
+    assert "<details" not in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize(

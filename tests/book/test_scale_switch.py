@@ -1,6 +1,7 @@
 """Notebooks at a scale that is only read: merged with another scale under a switch, or with notes where runs are missing."""
 
 import json
+import re
 
 import nbformat
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from classwise.book import scale_switch
 from classwise.book.notebooks import NotebookFailed, execute
 from classwise.core.markup import CHART
+from classwise.papers import registry
 
 RECORDED, COMPUTED = SCALES = "laptop", "quick"
 ONLY = "Not yet run on CIFAR-10; digits shown."
@@ -181,3 +183,57 @@ def test_a_page_without_a_finding_or_a_first_chart_at_the_recorded_scale_opens_w
     assert 'data-first="quick"' in buttons
     assert 'data-scale="quick" aria-pressed="true"' in buttons
     assert 'data-scale="laptop" aria-pressed="false"' in buttons
+
+
+BIAS = "tian2021/4-1-class-bias"
+
+
+def shown(answer, chart):
+    return [scale_switch.output(answer, "text/markdown")], [scale_switch.output(chart, CHART)]
+
+
+def page(path, *outputs, **parameters):
+    cells = [nbformat.v4.new_markdown_cell("# A page"), *(nbformat.v4.new_code_cell(outputs=some) for some in outputs)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"papermill": {"parameters": parameters}}), path)
+    return path
+
+
+def words(path):
+    """Return the outputs of the cells of a notebook, and what stands below its title, each as text without tags."""
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [["".join(one.data.values()) for one in cell.get("outputs", [])] for cell in cells]
+    return [[re.sub("<[^>]*>", "", one) for one in some] for some in outputs if some], cells[1].source
+
+
+@pytest.fixture
+def rerun(tmp_path, data, monkeypatch):
+    """A page executed with other parameters; of the runs of the book, all are there."""
+    monkeypatch.setattr(scale_switch, "keep_stored", lambda request: request)
+    return page(tmp_path / "rerun.ipynb", *shown("**Wide.**", "{}"), eps=0.1, seeds=[0])
+
+
+def test_the_answer_and_the_chart_of_the_book_at_the_same_scale_stand_below_those_of_other_parameters(rerun, tmp_path):
+    at = dict(zip(SCALES, (shown("**Recorded.**", "{1}"), shown("**Narrow.**", "{2}")), strict=True))
+    merged = [scale_switch.mark_scales({scale: some[place] for scale, some in at.items()}) for place in range(2)]
+    scale_switch.put_beside(BIAS, rerun, page(tmp_path / "book.ipynb", *merged), {"eps": 0.1, "seeds": [0]})
+    request = registry.request(BIAS, "quick")
+    radius, seeds = request.specs[0].eps, sorted({spec.seed for spec in request.specs})
+    assert len(seeds) > 1
+    labels = "eps = 0.1, seeds = [0]", f"The book: eps = {radius}, seeds = {seeds}"
+    assert words(rerun)[0] == [[labels[0], "**Wide.**", labels[1], "**Narrow.**"], [labels[0], "{}", labels[1], "{2}"]]
+
+
+@pytest.mark.parametrize("scale", [None, "laptop"])
+def test_a_page_says_how_to_get_the_comparison_where_the_book_is_not_built_at_its_scale(rerun, tmp_path, scale):
+    if scale:
+        page(tmp_path / "book.ipynb", *shown("**Recorded.**", "{1}"), scale=scale)
+    scale_switch.put_beside(BIAS, rerun, tmp_path / "book.ipynb", {"eps": 0.1})
+    outputs, head = words(rerun)
+    assert outputs == [["**Wide.**"], ["{}"]]
+    assert "<code>make book SCALE=quick</code>" in head
+
+
+def test_a_page_at_its_usual_parameters_is_compared_with_nothing(rerun, tmp_path):
+    before = rerun.read_bytes()
+    scale_switch.put_beside(BIAS, rerun, tmp_path / "book.ipynb", {"scale": "laptop", "eps": None})
+    assert rerun.read_bytes() == before

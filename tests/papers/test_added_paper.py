@@ -106,7 +106,7 @@ def test_a_paper_of_one_section_is_a_folder_a_notebook_and_its_name_in_the_regis
     assert report["verdict"] in ("holds", "fails", "open")
     part = {"caption": "Made et al. 2026", "chapters": [{"file": "made2026/1-first"}]}
     assert part in yaml.safe_load(report["toc"])["parts"]
-    page = python("-m", "classwise", "render", "made2026/1-first").splitlines()[-1]
+    page = python("-m", "classwise", "render", "made2026/1-first").splitlines()[-1].rpartition(": ")[2]
     assert "accuracy of the made-up paper" in (copy / page).read_text()
 
 

@@ -106,16 +106,19 @@ def announce(
     console: Console,
     workers: int | None = None,
     first: Collection[str] = (),
+    *,
+    renders: bool = True,
 ) -> float:
     """Print in one line what a build will do and about how long that takes on this machine; return the seconds of its runs.
 
     left: the results that are missing. stale, first: what is executed after them, and before them for what can be read at once.
+    renders: whether the book is rendered, too.
     """
     from classwise.runs.schedule import pool  # torch
     from classwise.runs.schedule.forecast import format_duration
     from classwise.runs.schedule.plan import duration, plan_tasks
 
-    parts, of_runs, later = [], 0.0, execution.expected_seconds(stale)
+    parts, of_runs, later = [], 0.0, execution.expected_seconds(stale, renders=renders)
     before = execution.expected_seconds(first)
     if first:
         parts.append(f"a first book of what is recorded, about {format_duration(before)}")
@@ -126,10 +129,11 @@ def announce(
         words = f"{plural(training, 'run')} to train and {plural(evaluations, 'evaluation')}"
         parts.append(f"{words}, about {format_duration(of_runs)}")
     if stale:
-        parts.append(f"{plural(len(stale), 'notebook')} to execute and the book to render, about {format_duration(later)}")
+        words = f"{plural(len(stale), 'notebook')} to execute{' and the book to render' if renders else ''}"
+        parts.append(f"{words}, about {format_duration(later)}")
     if parts:
-        total = format_duration(before + of_runs + later)
-        console.print(f"{'; '.join(parts)}; in all {total}", highlight=False, soft_wrap=True)
+        total = f"; in all {format_duration(before + of_runs + later)}" if len(parts) > 1 else ""
+        console.print(f"{'; '.join(parts)}{total}", highlight=False, soft_wrap=True)
     return of_runs
 
 

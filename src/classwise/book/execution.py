@@ -46,7 +46,7 @@ _LEDGERS = ("claims", "papers", HOME)
 # The pages of networks of digits.
 _ON_DIGITS = ("attack", "pgd")
 # A page is executed at a scale that is only read and at that of the book, in folders of their own, and put together.
-RECORDED, _COMPUTED, _EXECUTED = "recorded", "computed", "executed"
+RECORDED, COMPUTED, _EXECUTED = "recorded", "computed", "executed"
 COMING = "Results on digits are being computed. Load this page again once the build has ended."
 # Two pages at once have a core each.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -78,7 +78,7 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]
         result[name] = {f"{RECORDED}/{name}": digest([*used, beside[name]])} if name in beside else {}
         # A page names what is recorded of it also where it shows digits.
-        result[name][f"{_COMPUTED}/{name}"] = digest([scale, *used, here.get(name, ""), beside.get(name, "")])
+        result[name][f"{COMPUTED}/{name}"] = digest([scale, *used, here.get(name, ""), beside.get(name, "")])
     return result
 
 
@@ -151,7 +151,7 @@ class Page:
 
     def compose(self) -> None:
         """Write the executed notebook from its executions."""
-        recorded, computed = (build_folder() / f"{folder}/{self.name}.ipynb" for folder in (RECORDED, _COMPUTED))
+        recorded, computed = (build_folder() / f"{folder}/{self.name}.ipynb" for folder in (RECORDED, COMPUTED))
         others = scales.scales_beside(self.scale) if self.name in registry.SECTIONS else []
         self.target.parent.mkdir(parents=True, exist_ok=True)
         self.target.with_suffix(".digest").unlink(missing_ok=True)
@@ -176,9 +176,9 @@ def pages(scale: str, made_of: Mapping[str, Mapping[str, str]], *, first: bool =
         coming = first and (
             name in (*_LEDGERS, "audit", *_ON_DIGITS) or bool(name in registry.SECTIONS and registry.request(name, scale).pairs)
         )
-        kept = (_COMPUTED if name in _LEDGERS else RECORDED) if coming else ""
+        kept = (COMPUTED if name in _LEDGERS else RECORDED) if coming else ""
         # What is executed without digits is executed again, whatever of them is stored by now.
-        state = {one: digest([made, str(coming)]) if one.startswith(_COMPUTED) else made for one, made in parts.items()}
+        state = {one: digest([made, str(coming)]) if one.startswith(COMPUTED) else made for one, made in parts.items()}
         shown.append(Page(name, scale, {one: made for one, made in state.items() if one.startswith(kept)}, coming))
     return shown
 
@@ -190,7 +190,7 @@ def _execute(one: str, scale: str, made: str) -> float:
     source, target, failed = notebooks.find(name), build_folder() / f"{one}.ipynb", build_folder() / "failed" / f"{name}.ipynb"
     target.with_suffix(".digest").unlink(missing_ok=True)
     audit = {"weights": str(stored)} if name == "audit" and (stored := _recorded_audit()) else {}
-    if folder == _COMPUTED:
+    if folder == COMPUTED:
         scaled = scale != "quick" and "scale" in notebooks.parameters(source)
         only_read = scales.is_only_read(scale)
         given = {"scale": scale} if scaled else audit if only_read else {}
@@ -237,10 +237,10 @@ def _usual_seconds() -> Mapping[str, float]:
     return defaultdict(lambda: usual, known)
 
 
-def expected_seconds(stale: Collection[str]) -> float:
-    """Return the expected seconds of executions, and of rendering if there are any."""
+def expected_seconds(stale: Collection[str], *, renders: bool = True) -> float:
+    """Return the expected seconds of executions, and of rendering if there are any and it `renders`."""
     took = _usual_seconds()
-    return sum(took[one] for one in stale) / min(_AT_ONCE, max(len(stale), 1)) + (took["render"] if stale else 0.0)
+    return sum(took[one] for one in stale) / min(_AT_ONCE, max(len(stale), 1)) + (took["render"] if stale and renders else 0.0)
 
 
 @contextmanager
@@ -277,7 +277,7 @@ def execute_pages(shown: Collection[Page], console: Console, before: float = 0.0
         ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
     ):
         # The longest first, and last the pages that read the verdicts of all others, which else were computed twice.
-        took, last = _usual_seconds(), {f"{_COMPUTED}/{name}" for name in _LEDGERS}
+        took, last = _usual_seconds(), {f"{COMPUTED}/{name}" for name in _LEDGERS}
         order = sorted(stale, key=lambda one: (one in last, -took[one]))
         futures = {workers.submit(_execute, one, scale, stale[one]): one for one in order if one not in last}
         # The results to download, at the same time; `build` finds them, or makes what failed.

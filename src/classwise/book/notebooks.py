@@ -167,7 +167,7 @@ def standalone(
 ) -> None:
     """Write an executed notebook as one HTML file that needs no network; `scripts` and `style` (CSS) are put inside it.
 
-    title: of the window, "" for the name of the file. code: whether the page shows code and standard error.
+    title: of the window, "" for the name of the file. code: whether the page has standard error and, folded, code.
     """
     import nbformat  # slow to import
     from nbconvert import HTMLExporter
@@ -175,8 +175,10 @@ def standalone(
     content, hidden = nbformat.read(notebook, as_version=4), not code
     for cell in content.cells if hidden else []:
         cell.update({"outputs": [part for part in cell.outputs if part.get("name") != "stderr"]} if "outputs" in cell else {})
-    exporter = HTMLExporter(template_name="lab", exclude_input=hidden, exclude_output_prompt=hidden, exclude_input_prompt=hidden)
+    exporter = HTMLExporter(template_name="lab", exclude_input=hidden, exclude_output_prompt=True, exclude_input_prompt=True)
     html, _ = exporter.from_notebook_node(content, {"metadata": {"name": title or notebook.stem}})
+    # standalone.css shows the code of all cells while this is open.
+    html = html if hidden else html.replace("<main>", '<main><details class="code"><summary>Code</summary></details>', 1)
     html = re.sub(r"<script[^>]*\bsrc=[^>]*>\s*</script>", "", html)
     texts = [_MATH, *(script.read_text() for script in scripts)]
     inside = f"<style>{style}</style>" + "\n".join(f"<script>{text}</script>" for text in texts)

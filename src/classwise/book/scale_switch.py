@@ -4,14 +4,17 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from classwise.book import figures
+from classwise.book import figures, notebooks
 from classwise.book.notebooks import NotebookFailed
 from classwise.core import datasets
 from classwise.core.errors import NotAtScale, NotRecorded
+from classwise.core.markup import CHART
+from classwise.papers import registry
 from classwise.papers.claims import MeasurementError, NoAverage
 from classwise.papers.scales import dataset_of, title_of
+from classwise.runs.recorded import keep_stored
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -99,7 +102,48 @@ def note_missing(notebook: Path, name: str, scale: str, *, complete: bool, head:
 
 def scale_of(notebook: Path, default: str) -> str:
     """Return the scale at which a notebook was executed, by its parameters."""
-    return str(_read(notebook).metadata["papermill"]["parameters"].get("scale", default))
+    return str(_read(notebook).metadata.get("papermill", {}).get("parameters", {}).get("scale", default))
+
+
+def put_beside(name: str, notebook: Path, book: Path, given: Mapping[str, Any]) -> None:
+    """Write into a notebook, executed with parameters, the answer and the first chart of the book under its own.
+
+    book: the executed page of the book; where it does not show the scale of the notebook, a line says how to get it.
+    """
+    known, node = notebooks.parameters(notebooks.find(name)), _read(notebook)
+    default = str(known["scale"].default) if "scale" in known else "quick"
+    scale = str(given.get("scale", default))
+    changed = {key: value for key, value in given.items() if key != "scale" and value != known[key].default}
+    if not changed:
+        return
+    usual = {key: _usual(name, scale, key) if known[key].default is None else known[key].default for key in changed}
+    shown = list(_outputs_at(book, scale, default)) if book.exists() else []
+    for kind in ("text/markdown", CHART):
+        cell = next((cell for cell in node.cells if any(kind in one.get("data", ()) for one in cell.get("outputs", ()))), None)
+        other = next((one for one in shown if kind in one.get("data", ())), None)
+        if cell and other:
+            cell.outputs = [_label(changed), *cell.outputs, _label(usual, "The book: "), other]
+    how = f"To compare with the usual parameters, <code>make book SCALE={scale}</code> first and then repeat this command."
+    _write(node, notebook, "" if shown else f'<p class="scale-mark">{how}</p>')
+
+
+def _outputs_at(book: Path, scale: str, default: str) -> Iterator["NotebookNode"]:
+    """Yield the outputs that an executed page shows at a scale; default: that of its execution if it was given none."""
+    names = {scale, ""} if scale_of(book, default) == scale else {scale}
+    for cell in _read(book).cells:
+        yield from (one for name, some in split_by_scale(cell.get("outputs", [])).items() if name in names for one in some)
+
+
+def _usual(name: str, scale: str, key: str) -> Any:
+    """Return the values of a parameter of a section, such as "seeds" or "eps", in its stored runs."""
+    runs = [vars(spec) for spec in keep_stored(registry.request(name, scale)).specs] if name in registry.SECTIONS else []
+    values = list(dict.fromkeys(run.get(key.removeprefix("eval_"), run.get(key.removesuffix("s"))) for run in runs))
+    return values[0] if len(values) == 1 else values or "the default"
+
+
+def _label(values: Mapping[str, Any], head: str = "") -> "NotebookNode":
+    text = head + ", ".join(f"{key} = {value}" for key, value in values.items())
+    return output(f'<p class="scale-mark">{html.escape(text, quote=False)}</p>')
 
 
 def seconds_of(node: "NotebookNode") -> float:
