@@ -545,3 +545,14 @@ def test_pages_of_papers_and_the_whole_book_are_short(book):
     seen = sum(max(lengths.of_page(folder / f"{name}.ipynb", 0).values()) for name in notebooks.names())
     guide = [path for path in folder.rglob("*.md") if path.stem not in ("api", "changelog", "licence")]
     assert seen + sum(lengths.words(path.read_text(), 0) for path in guide) <= 30_000
+
+
+def test_the_search_shows_pages_with_excerpts_and_then_the_entries_of_the_api(visit):
+    with visit("search") as page:
+        page.goto(f"{page.url}?q=features")
+        results = page.locator("ul.search > li")
+        expect(results.filter(has_text="runs.features")).to_be_visible()
+        expect(results.first.locator(".context")).to_contain_text("feature")
+        of_the_api = [" in API reference)" in text for text in results.all_inner_texts()]
+        assert of_the_api == sorted(of_the_api)
+        assert len(set(of_the_api)) == 2

@@ -177,7 +177,6 @@ def standalone(
         cell.update({"outputs": [part for part in cell.outputs if part.get("name") != "stderr"]} if "outputs" in cell else {})
     exporter = HTMLExporter(template_name="lab", exclude_input=hidden, exclude_output_prompt=True, exclude_input_prompt=True)
     html, _ = exporter.from_notebook_node(content, {"metadata": {"name": title or notebook.stem}})
-    # standalone.css shows the code of all cells while this is open.
     html = html if hidden else html.replace("<main>", '<main><details class="code"><summary>Code</summary></details>', 1)
     html = re.sub(r"<script[^>]*\bsrc=[^>]*>\s*</script>", "", html)
     texts = [_MATH, *(script.read_text() for script in scripts)]

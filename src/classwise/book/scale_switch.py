@@ -117,21 +117,19 @@ def put_beside(name: str, notebook: Path, book: Path, given: Mapping[str, Any]) 
     if not changed:
         return
     usual = {key: _usual(name, scale, key) if known[key].default is None else known[key].default for key in changed}
-    shown = list(_outputs_at(book, scale, default)) if book.exists() else []
+    named = [", ".join(f"{key} = {value}" for key, value in values.items()) for values in (changed, usual)]
+    own, of_book = (output(f'<p class="scale-mark">{html.escape(one)}</p>') for one in (named[0], f"The book: {named[1]}"))
+    cells = _read(book).cells if book.exists() else []
+    names = {scale, ""} if cells and scale_of(book, default) == scale else {scale}
+    parts = (split_by_scale(cell.get("outputs", [])) for cell in cells)
+    shown = [one for part in parts for name in names & set(part) for one in part[name]]
     for kind in ("text/markdown", CHART):
         cell = next((cell for cell in node.cells if any(kind in one.get("data", ()) for one in cell.get("outputs", ()))), None)
         other = next((one for one in shown if kind in one.get("data", ())), None)
         if cell and other:
-            cell.outputs = [_label(changed), *cell.outputs, _label(usual, "The book: "), other]
+            cell.outputs = [own, *cell.outputs, of_book, other]
     how = f"To compare with the usual parameters, <code>make book SCALE={scale}</code> first and then repeat this command."
     _write(node, notebook, "" if shown else f'<p class="scale-mark">{how}</p>')
-
-
-def _outputs_at(book: Path, scale: str, default: str) -> Iterator["NotebookNode"]:
-    """Yield the outputs that an executed page shows at a scale; default: that of its execution if it was given none."""
-    names = {scale, ""} if scale_of(book, default) == scale else {scale}
-    for cell in _read(book).cells:
-        yield from (one for name, some in split_by_scale(cell.get("outputs", [])).items() if name in names for one in some)
 
 
 def _usual(name: str, scale: str, key: str) -> Any:
@@ -139,11 +137,6 @@ def _usual(name: str, scale: str, key: str) -> Any:
     runs = [vars(spec) for spec in keep_stored(registry.request(name, scale)).specs] if name in registry.SECTIONS else []
     values = list(dict.fromkeys(run.get(key.removeprefix("eval_"), run.get(key.removesuffix("s"))) for run in runs))
     return values[0] if len(values) == 1 else values or "the default"
-
-
-def _label(values: Mapping[str, Any], head: str = "") -> "NotebookNode":
-    text = head + ", ".join(f"{key} = {value}" for key, value in values.items())
-    return output(f'<p class="scale-mark">{html.escape(text, quote=False)}</p>')
 
 
 def seconds_of(node: "NotebookNode") -> float:

@@ -3,6 +3,7 @@
 Named among the extensions of book/_config.yml.
 """
 
+import json
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -65,9 +66,17 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
         context["metatags"] = f'{context.get("metatags", "")}\n<meta name="description" content="{escape(words)}" />'
 
 
+def write_texts(app: Sphinx, error: Exception | None) -> None:
+    """Write the words of all pages for the search (search.js), since a page that is opened from a file cannot fetch others."""
+    trees = {} if error else {page: app.env.get_doctree(page) for page in sorted(app.env.found_docs)}
+    texts = {page: " ".join(one.astext() for one in tree.findall(nodes.paragraph)) for page, tree in trees.items()}
+    (app.outdir / "_static" / "texts.js").write_text(f"window.TEXTS = {json.dumps(texts)};\n")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_transform(Figures)
     app.connect("doctree-read", title_figures)
     app.connect("html-page-context", describe)
+    app.connect("build-finished", write_texts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
