@@ -24,6 +24,15 @@ def counted(right, images, *dims):
     return xr.DataArray(right * eye + (images - right) * np.roll(eye, 1, 1), names, (*dims, *names))
 
 
+def test_a_rank_is_a_range_where_differences_are_not_clear():
+    # Of "a", "b", "c": a is clearly above c, all else is open; an interval that ends at 0 is open.
+    low, high = [[0, -1, 1], [-3, 0, 0], [-9, -2, 0]], [[0, 3, 9], [1, 0, 2], [-1, 0, 0]]
+    along = {"bound": ["low", "high"], "member": list("abc"), "other": list("abc")}
+    ranks = intervals.rank_ranges(xr.DataArray([low, high], along, tuple(along)))
+    assert ranks.sel(bound="low").values.tolist() == [1, 1, 2]
+    assert ranks.sel(bound="high").values.tolist() == [2, 3, 3]
+
+
 def drawn(rng, n=180):
     return counted(rng.binomial(n, RATES), n)
 

@@ -68,7 +68,7 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     value, better = gains.sel(bound="value"), gains.sel(bound="low") > 0
     value = value.where(better) if bool(better.any()) else value
     count = bootstrap.sums(under, {})["count"]
-    # Of equal ones the best over all images, as the leaderboard sorts them.
+    # Of equal ones the best over all images.
     name = str(metrics.overall(count).where(value == value.max()).idxmax("defence").item())
     rates = metrics.accuracy(count.sel(defence=[name, base]))
     lowest = [one.label.values[(one == one.min()).values] for one in rates]

@@ -19,18 +19,19 @@ from classwise.stats.combine import concat_named
 
 # The heads in front of those of the classes and behind them; a first click on one of _UP gives the lowest first.
 _FIRST = ("rank", "defence", "worst class, %", "robust, %", "clean, %", "gain, points", "ρ")
-_LAST = ("training, s", "paper")
+_LAST = ("training, s",)
 _UP = {"rank", "defence", *_LAST}
+_RANK = ("rank, low", "rank, high")
 _GAIN = ("gain", "gain, low", "gain, high")
 _RHO = ("rho", "rho, low", "rho, high")
 _BOUNDS = ("value", "low", "high")
 
 
-def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: xr.DataArray) -> pd.DataFrame:
-    """Return a row for each defence, the most robust worst class first; accuracies are in percent, gains in points.
+def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: xr.DataArray, network: str) -> pd.DataFrame:
+    """Return a row for each defence, the largest gain of the worst class first; accuracies are in percent, gains in points.
 
-    outcomes: under "clean" and the attack. bases: by each defence the one over which its worst class gains; itself for no gain.
-    seconds: of a training. Their rho is that of `rho`.
+    outcomes: under "clean" and the attack. bases: by each defence the one over which its worst class gains; itself for no gain,
+    and such rows come last. seconds: of a training. network: of all rows. Rho and ranks are those of `rho` and `ranks`.
     """
     names = [str(name) for name in outcomes.defence.values]
     count = bootstrap.sums(outcomes.sel(attack=["clean", attack]), {})["count"]
@@ -42,6 +43,7 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
     rhos = rho(outcomes.sel(attack=attack), {name: bases[name] for name in names})
     lowest = [rates.label.values[row == np.nanmin(row)] for row in rates.transpose("defence", "label").values]
     columns = {
+        **{name: ranks(outcomes.sel(attack=attack)).sel(bound=bound) for name, bound in zip(_RANK, ("low", "high"), strict=True)},
         "defence": names,
         "worst class": [f"class {some[0]}" if len(some) == 1 else f"{len(some)} classes" for some in lowest],
         "worst": rates.min("label"),
@@ -52,11 +54,20 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
         "base": against,
         **{f"class {label}": rates.sel(label=label) for label in rates.label.values},
         "seconds": seconds.sel(defence=names),
+        "network": network,
         "paper": [SOURCES.get(name, "") for name in names],
     }
-    table = pd.DataFrame(columns).sort_values(["worst", "robust"], ascending=False, ignore_index=True)
-    table.insert(0, "rank", table.index + 1)
-    return table
+    return pd.DataFrame(columns).sort_values(["gain", "worst", "robust"], ascending=False, ignore_index=True)
+
+
+def ranks(outcomes: xr.Dataset) -> xr.DataArray:
+    """Return `intervals.rank_ranges` of the worst class of each defence, on the images and with the seeds that all have."""
+
+    def apart(count: xr.DataArray) -> xr.DataArray:
+        worst = metrics.worst(count)
+        return worst - worst.rename(defence="other")
+
+    return intervals.rank_ranges(bootstrap.paired_bounds(aggregate.common_images(outcomes, "defence"), apart))
 
 
 def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:
@@ -120,7 +131,7 @@ def leaderboard(table: pd.DataFrame, name: str) -> str:
     """Return `rows` as a table in HTML with a search box, heads that sort it, and a link to it as a CSV file of that name."""
     classes = [str(column) for column in table if str(column).startswith("class ")]
     heads = "".join(
-        f'<th scope="col"{" data-up" * (title in _UP)}{" aria-sort=descending" * (title == "worst class, %")}>'
+        f'<th scope="col"{" data-up" * (title in _UP)}{" aria-sort=descending" * (title == "gain, points")}>'
         f'<button type="button">{escape(title.removeprefix("class "))}</button></th>'
         for title in (*_FIRST, *classes, *_LAST)
     )
@@ -141,19 +152,19 @@ def leaderboard(table: pd.DataFrame, name: str) -> str:
 
 def _row(row: Mapping[Any, Any], classes: Sequence[str], scale: float) -> str:
     gain, low, high, seconds = (row[name] for name in (*_GAIN, "seconds"))
-    interval = f"{round(gain, 1) + 0.0:+.1f} [{decimal(low)}, {decimal(high)}]"
+    interval = f"{round(gain, 1) + 0.0:+.1f} <small>[{decimal(low)}, {decimal(high)}]</small>"
     relative, *ends = (row[name] for name in _RHO)
-    around = f"{round(relative, 2) + 0.0:+.2f} [{', '.join(decimal(end, 2) for end in ends)}]"
+    around = f"{round(relative, 2) + 0.0:+.2f} <small>[{', '.join(decimal(end, 2) for end in ends)}]</small>"
+    about = " ".join(f"<small>{escape(row[name])}</small>" for name in ("paper", "network"))
     cells = [
-        _cell(row["rank"], row["rank"]),
-        f'<th scope="row">{escape(printed_name(row["defence"]))}</th>',
+        _cell(row[_RANK[0]], " to ".join(dict.fromkeys(str(row[name]) for name in _RANK))),
+        f'<th scope="row">{escape(printed_name(row["defence"]))} {about}</th>',
         _cell(row["worst"], f"{row['worst']:.0f} <small>{escape(row['worst class'])}</small>"),
         *(_cell(row[name], decimal(row[name])) for name in ("robust", "clean")),
         _cell(gain, f"{interval} <small>over {escape(printed_name(row['base']))}</small>"),
         _cell(relative, around),
         *(_cell(row[name], f"{row[name]:.0f}", f' style="--share:{scale * row[name]:.0f}"') for name in classes),
         _cell(seconds, f"{seconds:,.0f}"),
-        f"<td>{escape(row['paper'])}</td>",
     ]
     return f"<tr>{''.join(cells)}</tr>"
 

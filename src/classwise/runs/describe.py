@@ -114,6 +114,11 @@ _NETWORKS = {
 }
 
 
+def networks(specs: Sequence[Spec]) -> str:
+    """Return what networks were trained: "ResNet-18 of width 16"."""
+    return _joined(f"{_NETWORKS.get(spec.model, spec.model)} of width {spec.width}" for spec in specs)
+
+
 def training(specs: Sequence[Spec]) -> str:
     """Return what was trained: "We trained one network of each defence: ResNet-18 of width 16, 15 epochs, radius 8/255."
 
@@ -123,10 +128,9 @@ def training(specs: Sequence[Spec]) -> str:
         return ""
     of_each = Counter(defence for defence, _ in {(spec.defence, spec.seed) for spec in specs}).values()
     numbers = " to ".join(str(number) for number in dict.fromkeys((min(of_each), max(of_each))))
-    networks = _joined(f"{_NETWORKS.get(spec.model, spec.model)} of width {spec.width}" for spec in specs)
     radii = _joined(spec.eps for spec in specs)
     number = "one network" if max(of_each) == 1 else f"{numbers} networks"
-    return f"We trained {number} of each defence: {networks}, {_lengths(specs)}, radius {radii}."
+    return f"We trained {number} of each defence: {networks(specs)}, {_lengths(specs)}, radius {radii}."
 
 
 def _origin(histories: Sequence[xr.Dataset]) -> str:
