@@ -30,7 +30,7 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     rows = pd.DataFrame(gallery.example_rows(mocks.dataset("examples 1", per_class=2), "trades"))
     assert len(rows) == 10 * 2 * 3
     assert set(rows["row"]) == {"clean", "perturbation", "attacked"}
-    assert rows[rows["row"] == "clean"]["caption"].str.fullmatch(r"\d\nconfidence \d+ %").all()
+    assert rows[rows["row"] == "clean"]["caption"].str.fullmatch(r"\d [✓✗]\nconfidence \d+ %").all()
     given = {name: mocks.dataset("examples 1", per_class=2, seed=seed) for seed, name in enumerate(("trades", "standard"))}
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
         chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
@@ -43,6 +43,20 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     chart = gallery.gallery(given, live=False, start="7", network="trades").to_dict()
     values = {param["name"]: param.get("value") for param in chart["params"]}
     assert (values["gallery_class"], values["gallery_defence"]) == ("7", "trades")
+
+
+def test_the_gallery_begins_with_images_that_the_attack_flips():
+    data = mocks.dataset("examples 1", per_class=2)
+    data["prediction"][:] = np.stack([data.truth, data.truth], 1)
+    second = data.truth.values.tolist().index(4) + 1
+    data["prediction"][second] = [4, 9]
+    data["prediction"][0] = [9, 9]  # wrong without the attack, so the attack flips nothing
+    for start in (None, "0", "4"):
+        chart = gallery.gallery({"trades": data}, live=False, start=start).to_dict()
+        assert [param["value"] for param in chart["params"] if "value" in param] == ["4"]
+    rows = pd.DataFrame(gallery.example_rows(data, "trades")).query("label == '4' and row != 'perturbation' and place == 0")
+    assert rows["caption"].str.partition("\n")[0].tolist() == ["4 ✓", "9 ✗"]
+    assert set(rows["number"]) == {int(data.image[second])}
 
 
 SPECS = [Spec(dataset="digits", eps="0.1", defence=defence, seed=seed) for defence in ("trades", "standard") for seed in (0, 1)]

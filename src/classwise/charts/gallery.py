@@ -28,7 +28,10 @@ _APART, _NAMES = 26, 100
 # Attacks of a few seconds that a reader can choose in a live kernel: by one step, by many, on the margin, at another temperature,
 # by adaptive steps, and without gradients.
 LIVE_ATTACKS = ("fgsm", "pgd-20", "margin-20", "temperature-pgd-20", "apgd-ce", "square")
-_BELOW = "Below each image: the predicted class and the confidence (softmax) in it. Grey: no change."
+_RIGHT, _WRONG = "✓", "✗"
+_BELOW = (
+    f"Below each image: the predicted class, {_RIGHT} if right, {_WRONG} if wrong, and the confidence in it. Grey: no change."
+)
 
 
 def png_address(pixels: np.ndarray) -> str:
@@ -88,8 +91,19 @@ def one_per_class(scenes: Mapping[str, xr.Dataset]) -> Any:
     return image_rows(rows, captions, side=56, title="The first test image of each class")
 
 
+def flipped(examples: xr.Dataset) -> xr.DataArray:
+    """Return which images are classified correctly without the attack and wrongly with it, along image."""
+    right = examples.prediction == examples.truth
+    flips: xr.DataArray = right.sel(form="clean", drop=True) & ~right.sel(form="attacked", drop=True)
+    return flips
+
+
 def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
-    """Return the rows of `example_grid`: each image, what the attack adds, and the attacked image, with the predictions."""
+    """Return the rows of `example_grid`: each image, what the attack adds, and the attacked image, with the predictions.
+
+    Images that the attack flips come first.
+    """
+    examples = examples.isel(image=np.argsort(~flipped(examples).values, kind="stable"))
     names = names_of(examples, "predicted")
     delta = examples.pixels.sel(form="attacked") - examples.pixels.sel(form="clean")
     reach = max(float(abs(delta).max()), 1e-9)
@@ -103,7 +117,8 @@ def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
         change = delta.isel(image=place).values
         for form in ("clean", "attacked"):
             sure = float(likeliest.isel(image=place).sel(form=form))
-            caption = f"{names[int(example.prediction.sel(form=form))]}\nconfidence {sure:.0f} %"
+            named = names[int(example.prediction.sel(form=form))]
+            caption = f"{named} {_RIGHT if named == label else _WRONG}\nconfidence {sure:.0f} %"
             rows.append({**common, "row": form, "url": png_address(example.pixels.sel(form=form).values), "caption": caption})
         caption = f"largest change\n{float(abs(change).max()):.3f}"
         rows.append({**common, "row": "perturbation", "url": png_address(0.5 + change / (2 * reach)), "caption": caption})
@@ -113,7 +128,7 @@ def example_rows(examples: xr.Dataset, defence: str) -> list[dict[str, Any]]:
 def example_grid(table: pd.DataFrame, subtitle: str = "") -> Any:
     """Return images in columns, their three forms in rows: `table` of `example_rows`. subtitle: "" for what the captions are."""
     attacked = table[table["row"] == "attacked"]
-    broken = (attacked["caption"].str.partition("\n")[0] != attacked["label"]).sum()
+    broken = attacked["caption"].str.contains(f" {_WRONG}\n").sum()
     text = f"{len(attacked)} images: clean, the perturbation and attacked. {broken} of the attacked ones are misclassified."
     grid = _grid(table, ("clean", "perturbation", "attacked"), side=96, lines=2)
     return describe(grid, "Images before and after the attack", text, subtitle or _BELOW)
@@ -125,8 +140,8 @@ def gallery(
     """Return images of a chosen class: clean, the perturbation (grey: no change) and attacked, with the model's prediction.
 
     `examples` maps the name of a defence, or of a network, to its examples (schema "examples 1"); a single one needs no choice. A
-    sentence is returned where there are none. start: the class at first; None is the one of whose images most are misclassified.
-    network: the defence or network at first; None is the last one.
+    sentence is returned where there are none. start: the class at first, if the attack flips an image of it; else it is the one
+    with the most such images. network: the defence or network at first; None is the last one.
     """
     if not examples:
         return Markdown("There are no images to show: these runs were recorded elsewhere, without their weights.")
@@ -134,10 +149,10 @@ def gallery(
     first, shown = next(iter(examples.values())), network if network in examples else list(examples)[-1]
     names = names_of(first, "predicted")
     labels = [name for name in names if name in set(table["label"])]
-    broken = examples[shown].prediction.sel(form="attacked") != examples[shown].truth
-    weakest = names[int(broken.astype(float).groupby(examples[shown].truth).mean().idxmax())]
+    flips = dict(zip(names, np.bincount(examples[shown].truth, flipped(examples[shown]), len(names)), strict=True))
+    label = start if start and flips.get(start) else max(labels, key=lambda name: flips[name])
     choices = [
-        Choice("gallery_class", labels, start if start in labels else weakest, "class"),
+        Choice("gallery_class", labels, label, "class"),
         Choice("gallery_defence", list(examples), shown, "defence"),
     ]
     conditions = ["datum.label == gallery_class", "datum.defence == gallery_defence"]
