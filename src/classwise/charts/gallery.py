@@ -150,9 +150,8 @@ def gallery(
     names = names_of(first, "predicted")
     labels = [name for name in names if name in set(table["label"])]
     flips = dict(zip(names, np.bincount(examples[shown].truth, flipped(examples[shown]), len(names)), strict=True))
-    label = start if start and flips.get(start) else max(labels, key=lambda name: flips[name])
     choices = [
-        Choice("gallery_class", labels, label, "class"),
+        Choice("gallery_class", labels, start if flips.get(start or "") else max(labels, key=lambda name: flips[name]), "class"),
         Choice("gallery_defence", list(examples), shown, "defence"),
     ]
     conditions = ["datum.label == gallery_class", "datum.defence == gallery_defence"]

@@ -1,14 +1,16 @@
 """Images by the name of their dataset, with a background, or with a path and options in the name; transforms by theirs."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pkgutil import resolve_name
 from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
 
+import pandas as pd
 import torch
+import xarray as xr
 from torch import Tensor
 
 from classwise.core import datasets
@@ -128,3 +130,15 @@ def transform(name: str) -> Transform:
         raise UserError(f"transform {name!r} needs a severity from 1 to 5; write '{name}-3'")
     problem = str(unknown("transform", name, TRANSFORMS)).split("; there are:")[0]
     raise UserError(f"{problem}; there are: {', '.join(kinds)}, corruptions with -1 to -5 after the name")
+
+
+def transformed(pixels: xr.DataArray, names: Sequence[str], seed: int = 0) -> xr.DataArray:
+    """Return images, their pixels (image, channel, row, column) from 0 to 1, by each transform along a new first dimension.
+
+    What a transform draws at random is drawn for these images alone, otherwise than in evaluations with the same seed.
+    """
+    places = torch.arange(len(pixels))
+    images = Images(torch.tensor(pixels.values).mul(255).round().byte(), 0 * places, places, ("any",))
+    parts = [pixels.copy(data=transform(name)(images, seed).pixels.numpy() / 255) for name in names]
+    result: xr.DataArray = xr.concat(parts, pd.Index(names, name="transform"))
+    return result

@@ -4,8 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+import xarray as xr
 from claim_answers import CLASS, judged, outcomes_with
 
+from classwise.images import registry
 from classwise.papers.benz2020 import corruptions
 from classwise.stats import aggregate, agreement, metrics, pooling
 
@@ -93,3 +95,13 @@ def test_the_correlation_is_that_of_the_profiles_of_opposite_halves():
     trained = corruptions.select_severity(whole).sel(defence="pgd-at", drop=True)
     bounds = agreement.interval(trained, corruptions.breaks_the_same_classes, "attack")
     assert float(bounds.sel(bound="value")) == pytest.approx(-1, abs=0.02)
+
+
+def test_every_corruption_is_shown_and_images_keep_their_numbers():
+    pixels = xr.DataArray(np.full((2, 3, 8, 8), 0.2), {"image": [7, 5]}, ("image", "channel", "row", "column"))
+    shown = {kind: registry.transformed(pixels, names) for kind, names in corruptions.SHOWN.items()}
+    assert [len(names) for names in shown.values()] == [1, 3, 4, 4, 4]
+    assert shown["clean"].values == pytest.approx(0.2)
+    assert (shown["weather"].sel(transform="brightness-3") > 0.3).all()
+    assert (shown["noise"].std(["channel", "row", "column"]) > 0.02).all()
+    assert shown["noise"].image.values.tolist() == [7, 5]

@@ -34,6 +34,10 @@ def name_at_severity(corruption: str, severity: int = SEVERITY) -> str:
     return f"{corruption}-{severity}"
 
 
+# What is shown of an image, in rows.
+SHOWN = {"clean": ["none"]} | {kind: [name_at_severity(name) for name in names] for kind, names in KINDS.items()}
+
+
 def _evaluation(corruption: str, severity: int) -> Evaluation:
     return Evaluation(transform=name_at_severity(corruption, severity), per_class=_IMAGES)
 
