@@ -390,6 +390,25 @@ def test_code_is_folded_until_it_is_shown_and_the_choice_is_remembered(visit):
         expect(page.locator("article .cell_input").first).to_be_visible()
 
 
+def test_a_figure_is_saved_as_a_picture_and_linked_with_what_was_chosen(visit):
+    with visit(BIAS) as page:
+        figure = page.locator("#fig-bias-explorer")
+        for kind, start in {"PNG": b"\x89PNG", "SVG": b"<svg"}.items():
+            with page.expect_download() as saved:
+                figure.get_by_role("button", name=kind).click()
+            assert saved.value.path().read_bytes().startswith(start)
+        chosen = figure.locator("select:visible").first
+        chosen.select_option(index=3)
+        value = chosen.input_value()
+        figure.get_by_role("button", name="Link").click()
+        expect(figure.get_by_role("button", name=re.compile("Link .+"))).to_be_visible()
+        address = page.url
+        page.goto("about:blank")
+        page.goto(address)
+        expect(figure.locator("select:visible").first).to_have_value(value)
+        expect(figure).to_be_in_viewport()
+
+
 def test_without_a_script_all_code_opens_by_its_own_button(visit):
     with visit(BIAS, "light", 1280, "", False) as page:
         for cell in page.locator("article .cell > details.above-input").all():
