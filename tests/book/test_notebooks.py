@@ -107,7 +107,7 @@ def test_what_a_notebook_takes_from_the_package_is_there(name):
 
 
 @pytest.mark.parametrize("name", FORMED)
-def test_a_page_is_a_question_its_answer_its_chart_and_its_doubts_and_its_captions_type_no_result(name):
+def test_a_page_is_a_question_its_answer_its_chart_and_its_limitations_and_its_captions_type_no_result(name):
     cells = nbformat.read(notebooks.find(name), as_version=4).cells
     title, _, about = cells[0].source.partition("\n")
     assert title.endswith("?")

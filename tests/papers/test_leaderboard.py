@@ -39,7 +39,8 @@ def table(outcomes):
 
 def test_a_row_has_the_numbers_of_its_defence_and_the_largest_gain_comes_first(outcomes, table):
     assert table["defence"].tolist() == ["at-ccm", "trades", "standard", "pgd-at"]
-    assert table["rank, low"].tolist() == table["rank, high"].tolist() == [1, 2, 4, 3]
+    # Standard training lies below all, whose intervals overlap.
+    assert (table["rank, low"].tolist(), table["rank, high"].tolist()) == ([1, 1, 4, 1], [3, 3, 4, 3])
     best, plain = table.iloc[0], table.iloc[3]
     one = outcomes.sel(defence="at-ccm", attack="strong")
     right = (one.truth == one.prediction).values.reshape(10, -1).mean(1) * 100  # the images are sorted by class

@@ -24,11 +24,10 @@ def counted(right, images, *dims):
     return xr.DataArray(right * eye + (images - right) * np.roll(eye, 1, 1), names, (*dims, *names))
 
 
-def test_a_rank_is_a_range_where_differences_are_not_clear():
-    # Of "a", "b", "c": a is clearly above c, all else is open; an interval that ends at 0 is open.
-    low, high = [[0, -1, 1], [-3, 0, 0], [-9, -2, 0]], [[0, 3, 9], [1, 0, 2], [-1, 0, 0]]
-    along = {"bound": ["low", "high"], "member": list("abc"), "other": list("abc")}
-    ranks = intervals.rank_ranges(xr.DataArray([low, high], along, tuple(along)))
+def test_a_rank_is_a_range_where_intervals_overlap():
+    # "a" lies above "c"; "b" overlaps with both; intervals that touch overlap.
+    bounds = xr.DataArray([[5, 3, 1], [9, 5, 3]], {"bound": ["low", "high"], "member": list("abc")}, ("bound", "member"))
+    ranks = intervals.rank_ranges(bounds, "member")
     assert ranks.sel(bound="low").values.tolist() == [1, 1, 2]
     assert ranks.sel(bound="high").values.tolist() == [2, 3, 3]
 

@@ -222,8 +222,14 @@
     if (place && place.matches("figure") && !place.contains(element(chart))) return {signals: [], picked: []};
     const set = (names, read) => names.filter((name) => given.has(name)).map((name) => [name, read(given.get(name), name)]);
     const numbers = named(chart, (param) => typeof param.value === "number");
+    const offers = (name, value) => (chart.spec.params.find((param) => param.name === name).bind.options || [value]).includes(value);
     const signals = set(bound(chart), (text, name) => numbers.includes(name) ? Number(text) : text);
-    return {signals, picked: set(stores(chart), (text) => JSON.parse(text))};
+    // The chart of the other dataset has the same controls, but not all of the values.
+    const words = JSON.stringify(chart.spec), drawn = ([, rows]) => rows.every(({values}) => values.every((one) => words.includes(one)));
+    return {
+      signals: signals.filter(([name, value]) => offers(name, value)),
+      picked: set(stores(chart), (text) => JSON.parse(text)).filter(drawn),
+    };
   }
   // Beside the data of a figure: its charts as images, and a link that opens it with the present choices.
   function share(figure) {
@@ -236,9 +242,9 @@
       place.append(" · ", button);
     };
     for (const kind of ["png", "svg"]) add(kind.toUpperCase(), async () => {
-      for (const {result: {view}} of shown()) {
+      for (const [number, {result: {view}}] of shown().entries()) {
         const href = await view.background(getComputedStyle(document.body).backgroundColor).toImageURL(kind, 2);
-        Object.assign(document.createElement("a"), {href, download: `${figure.id}.${kind}`}).click();
+        Object.assign(document.createElement("a"), {href, download: `${figure.id}${number ? `-${number + 1}` : ""}.${kind}`}).click();
         view.background("transparent");
       }
     });
@@ -249,8 +255,9 @@
         for (const [name, value] of signals) query.set(name, value);
         for (const [name, rows] of picked) query.set(name, JSON.stringify(rows));
       }
-      history.replaceState(null, "", `${location.pathname}?${query}#${figure.id}`);
-      const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+      const address = `${location.href.replace(/[?#].*/, "")}?${query}#${figure.id}`;
+      try { history.replaceState(null, "", address); } catch (error) { /* a page from file:// may not */ }
+      const copied = await navigator.clipboard?.writeText(address).then(() => true, () => false);
       button.textContent = copied ? "Link copied" : "Link is in the address bar";
     });
   }

@@ -54,7 +54,8 @@ def _ranks(table: pd.DataFrame, kinds: Sequence[str]) -> list[Any]:
         .encode(y=alt.Y("label:N", sort=alt.EncodingSortField("value", op="max", order="descending"), title=None))
     )
     others = dict(zip(_MARKS, kinds[1:], strict=False))
-    tips = tooltip("label", "defence", value=kinds[0], low="", high="", **others)
+    named = {column: f"{kind}, %" for column, kind in others.items()}
+    tips = tooltip("label", "defence", value=f"accuracy {kinds[0]}, %", low="", high="", **named)
     scale = alt.Scale(domain=["best", "worst", "other"], range=[HIGHEST, LOWEST, GREY])
     hued = base.encode(color=alt.Color("place:N", scale=scale, legend=None), tooltip=tips)
     legend = alt.Legend(symbolFillColor="transparent", symbolStrokeColor=GREY, symbolSize=70, labelLimit=0)

@@ -31,7 +31,8 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
     """Return a row for each defence, the largest gain of the worst class first; accuracies are in percent, gains in points.
 
     outcomes: under "clean" and the attack. bases: by each defence the one over which its worst class gains; itself for no gain,
-    and such rows come last. seconds: of a training. network: of all rows. Rho and ranks are those of `rho` and `ranks`.
+    and such rows come last. seconds: of a training. network: of all rows. Rho is that of `rho`, ranks those of
+    `intervals.rank_ranges`.
     """
     names = [str(name) for name in outcomes.defence.values]
     count = bootstrap.sums(outcomes.sel(attack=["clean", attack]), {})["count"]
@@ -41,9 +42,10 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
     gains = bootstrap.gains(outcomes.sel(attack=attack), {name: bases[name] for name in names}, metrics.worst)
     gained = xr.DataArray(against, dims="defence") != ""
     rhos = rho(outcomes.sel(attack=attack), {name: bases[name] for name in names})
+    ranks = intervals.rank_ranges(bootstrap.bootstrap(outcomes.sel(attack=attack), metrics.worst), "defence")
     lowest = [rates.label.values[row == np.nanmin(row)] for row in rates.transpose("defence", "label").values]
     columns = {
-        **{name: ranks(outcomes.sel(attack=attack)).sel(bound=bound) for name, bound in zip(_RANK, ("low", "high"), strict=True)},
+        **{name: ranks.sel(bound=bound) for name, bound in zip(_RANK, ("low", "high"), strict=True)},
         "defence": names,
         "worst class": [f"class {some[0]}" if len(some) == 1 else f"{len(some)} classes" for some in lowest],
         "worst": rates.min("label"),
@@ -58,16 +60,6 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
         "paper": [SOURCES.get(name, "") for name in names],
     }
     return pd.DataFrame(columns).sort_values(["gain", "worst", "robust"], ascending=False, ignore_index=True)
-
-
-def ranks(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return `intervals.rank_ranges` of the worst class of each defence, on the images and with the seeds that all have."""
-
-    def apart(count: xr.DataArray) -> xr.DataArray:
-        worst = metrics.worst(count)
-        return worst - worst.rename(defence="other")
-
-    return intervals.rank_ranges(bootstrap.paired_bounds(aggregate.common_images(outcomes, "defence"), apart))
 
 
 def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:

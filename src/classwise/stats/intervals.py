@@ -79,16 +79,16 @@ def matched_difference(gained: xr.DataArray, lost: xr.DataArray, total: xr.DataA
     return 100 * interval_bounds((middle - half).clip(-1), value, (middle + half).clip(max=1))
 
 
-def rank_ranges(differences: xr.DataArray) -> xr.DataArray:
-    """Return the best and the worst rank that intervals of differences leave to each member, along `bound` ("low", "high").
+def rank_ranges(bounds: xr.DataArray, dim: str) -> xr.DataArray:
+    """Return the best and the worst rank of each member of a dimension that their intervals leave, along `bound` ("low", "high").
 
-    differences: a measure of each member less that of each along `other`, with its `bound`. The best rank is 1 + the number of
-    members that are better by an entire interval, the worst is the number of all less those that are worse by one.
+    bounds: with the ends "low" and "high". The best rank is 1 + the number of members whose interval lies above the whole of its
+    own, the worst is the number of all minus those whose interval lies below it.
     """
-    better, worse = differences.sel(bound="high", drop=True) < 0, differences.sel(bound="low", drop=True) > 0
-    ends = [1 + better.sum("other"), differences.sizes["other"] - worse.sum("other")]
-    ranks: xr.DataArray = xr.concat(ends, "bound").assign_coords(bound=["low", "high"])
-    return ranks
+    low, high = (bounds.sel(bound=end, drop=True) for end in ("low", "high"))
+    above, below = low.rename({dim: "other"}) > high, high.rename({dim: "other"}) < low
+    ranks: xr.DataArray = xr.concat([1 + above.sum("other"), below["other"].size - below.sum("other")], "bound")
+    return ranks.assign_coords(bound=["low", "high"])
 
 
 def shares(count: Mapping[str, xr.DataArray], along: str) -> pd.DataFrame:
