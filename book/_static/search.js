@@ -1,6 +1,6 @@
 // The search of Sphinx: pages before entries of the API, and excerpts also where a browser may fetch no page, from file://.
 document.addEventListener("DOMContentLoaded", () => {
-  if (typeof Search === "undefined") return;  // not the page of the search
+  if (!document.getElementById("search-results")) return;  // the scripts of the search are on all pages
   Scorer.score = ([, , , description, score]) => (description ? score - 1000 : score);
   const texts = new Promise((done) => {
     const script = document.createElement("script");

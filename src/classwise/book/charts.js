@@ -222,7 +222,10 @@
     if (place && place.matches("figure") && !place.contains(element(chart))) return {signals: [], picked: []};
     const set = (names, read) => names.filter((name) => given.has(name)).map((name) => [name, read(given.get(name), name)]);
     const numbers = named(chart, (param) => typeof param.value === "number");
-    const offers = (name, value) => (chart.spec.params.find((param) => param.name === name).bind.options || [value]).includes(value);
+    const offers = (name, value) => {
+      const {options, min, max} = chart.spec.params.find((param) => param.name === name).bind;
+      return options ? options.includes(value) : !(value < min || value > max);
+    };
     const signals = set(bound(chart), (text, name) => numbers.includes(name) ? Number(text) : text);
     // The chart of the other dataset has the same controls, but not all of the values.
     const words = JSON.stringify(chart.spec), drawn = ([, rows]) => rows.every(({values}) => values.every((one) => words.includes(one)));
