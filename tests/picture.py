@@ -80,16 +80,17 @@ def folders() -> str:
 
 PICTURES = {"classes": classes, "folders": folders}
 # Screens of the built book: the page, and the place on it that is scrolled to.
-SCREENS = {"home": ("index", "h1"), "explorer": ("tian2021/4-1-class-bias", "#fig-bias-explorer"), "audit": ("audit", "h1")}
+_TOP = "article h1"
+SCREENS = {"home": ("index", _TOP), "explorer": ("tian2021/4-1-class-bias", "#fig-bias-explorer"), "audit": ("audit", _TOP)}
 
 
-def photograph(book: Path) -> None:
+def photograph(book: Path, program: str) -> None:
     """Write each screen in light and dark, as readers with photographs see it."""
-    with browser.launched(browser.installed() or "") as chromium:
+    with browser.launched(program) as chromium:
         for name, (page, place) in SCREENS.items():
             for scheme in ("light", "dark"):
                 with browser.opened(chromium, book / f"{page}.html", scheme, 1100, "") as shown:
-                    shown.locator(".vega-embed:visible > svg").first.wait_for()
+                    shown.locator(".figure-data button:visible").first.wait_for()
                     shown.locator(place).evaluate("one => scrollTo(0, one.getBoundingClientRect().top - 70)")
                     shown.wait_for_timeout(1500)
                     shown.screenshot(path=STATIC / f"{name}-{scheme}.png", clip={"x": 0, "y": 0, "width": 1100, "height": 700})
@@ -98,7 +99,7 @@ def photograph(book: Path) -> None:
 if __name__ == "__main__":
     for name, draw in PICTURES.items():
         (STATIC / f"{name}.svg").write_text(draw(), encoding="utf-8")
-    if (book := build_folder() / "html").exists():
-        photograph(book)
+    if (book := build_folder() / "html").exists() and (program := browser.installed()):
+        photograph(book, program)
     else:
-        print("the screens of the book stay as they are: make book, then make picture")
+        print("the screens of the book stay as they are: they need a built book (make book) and a browser")

@@ -480,9 +480,8 @@ def test_the_home_page_shows_the_defence_that_is_chosen_beside_the_paper(shown):
         browser.choose(chart, ranking_defence=defence)
         of_one = rates.sel(defence=defence)
         for word, place in (("best", of_one.argmax("label")), ("worst", of_one.argmin("label"))):
-            rounded = int(float(of_one[int(place)]) + 0.5)  # as JavaScript rounds halves
-            words = f"{word}: {of_one.label.values[int(place)]}, {rounded} %"
-            expect(chart.locator("svg text", has_text=words)).to_have_count(1)
+            words = f"label: {of_one.label.values[int(place)]}; place: {word};"
+            expect(chart.locator(f"svg .mark-symbol path[aria-label*='{words}']")).to_have_count(1)
         expect(chart.locator("svg .mark-symbol path[aria-label^='theirs:']")).to_have_count(len(theirs.label))
 
 

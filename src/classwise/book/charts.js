@@ -3,6 +3,7 @@
 (function () {
   const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)"), paper = matchMedia("print");
   const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, FRAME = 10, ATTEMPTS = 9;
+  const loaded = new Promise((done) => document.readyState === "loading" ? addEventListener("DOMContentLoaded", done) : done());
   const WIDEST = 900, FULL = 0.95, MOST = 5, SMALL = {labelFontSize: 11, titleFontSize: 12};
   const inks = {
     light: {text: {color: "#222"}},
@@ -203,7 +204,7 @@
     await choose(chart.result.view, kept);
     reachable(element(chart));
     watch(chart);
-    share(element(chart).closest("figure"));
+    loaded.then(() => share(element(chart).closest("figure")));  // its caption stands below it
     if (first && kept.signals.length) element(chart).scrollIntoView();
     chart.state = wanted;  // only now: a drawing that failed is tried again
   }
@@ -218,8 +219,8 @@
   const element = (chart) => typeof chart.place === "string" ? document.querySelector(chart.place) : chart.place;
   // A link may set controls of a chart by their names, claims.html?ledger_verdict=holds; with a figure, only of its charts.
   function linked(chart) {
-    const given = new URLSearchParams(location.search), place = document.getElementById(location.hash.slice(1));
-    if (place && place.matches("figure") && !place.contains(element(chart))) return {signals: [], picked: []};
+    const given = new URLSearchParams(location.search), figure = element(chart).closest("figure"), aim = location.hash.slice(1);
+    if (aim.startsWith("fig-") && figure && figure.id !== aim) return {signals: [], picked: []};
     const set = (names, read) => names.filter((name) => given.has(name)).map((name) => [name, read(given.get(name), name)]);
     const numbers = named(chart, (param) => typeof param.value === "number");
     const offers = (name, value) => {
