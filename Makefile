@@ -70,7 +70,7 @@ bench: $(READY) ## how fast the attacks are beside those of other packages: buil
 converged: $(READY) ## train all networks with twice the epochs too, and record both (SCALE=quick)
 	@$(PY) -m benchmarks.convergence --scale $(SCALE)
 
-picture: $(READY) ## draw the pictures of README and of the guide: the first chart, the folders
+picture: $(READY) ## draw the pictures of README and of the guide: the first chart, the folders, and screens of the built book
 	@$(PY) -m tests.picture
 
 lock: $(READY) ## renew requirements.lock
