@@ -42,8 +42,8 @@
   }
   function title(given, room) {
     const {text, subtitle, ...rest} = given.text ? given : {text: given};
-    const lines = {text: wrapped(text, room, rest.fontSize || 15, rest.fontWeight || "bold")};
-    return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 13)} : {})};
+    const lines = {text: wrapped(text, room, rest.fontSize || 13, rest.fontWeight || "bold")};
+    return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 12)} : {})};
   }
   // A Vega expression that breaks a label into lines of at most so many letters.
   const broken = (letters) => `split(trim(replace(datum.label, regexp('(.{1,${letters}})(-| |$)', 'g'), '$1$2\\n')), '\\n')`;
@@ -112,9 +112,10 @@
   function fitted(chart, fit) {
     const spec = scheme() === "dark" ? lit(chart.spec) : structuredClone(chart.spec);
     if (fit.times) return widened(spec, fit.times);
-    const result = column(spec, fit), {axis, header, legend, ...config} = result.config || {};
+    const result = column(spec, fit), {axis, header, legend, title: above, ...config} = result.config || {};
     const room = {orient: "top", columns: fit.columns, titleLimit: 0, labelLimit: fit.width - 30};
-    result.config = {...config, axis: {...axis, ...SMALL}, header: {...header, ...SMALL}, legend: {...legend, ...SMALL, ...room}};
+    Object.assign(config, {title: {...above, fontSize: 13, subtitleFontSize: 12}, axis: {...axis, ...SMALL}});
+    result.config = {...config, header: {...header, ...SMALL}, legend: {...legend, ...SMALL, ...room}};
     return result;
   }
   // How wide axes, legends, numbers and names at the ends of lines are is known once they are drawn: returns what fits better, or

@@ -20,7 +20,7 @@ def describe(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
 
 
 def panel_title(text: str) -> alt.Title:
-    return alt.Title(text, anchor="start", fontWeight="normal", fontSize=13)
+    return alt.Title(text, anchor="start", fontWeight="normal", fontSize=12)
 
 
 def capital(text: str) -> str:

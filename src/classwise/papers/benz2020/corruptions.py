@@ -34,8 +34,9 @@ def name_at_severity(corruption: str, severity: int = SEVERITY) -> str:
     return f"{corruption}-{severity}"
 
 
-# What is shown of an image, in rows.
+# What is shown of an image, in rows, and its captions in lines that fit a phone.
 SHOWN = {"clean": ["none"]} | {kind: [name_at_severity(name) for name in names] for kind, names in KINDS.items()}
+CAPTIONS = {"clean": ["clean"]} | {kind: [name.replace("-", "\n") for name in names] for kind, names in KINDS.items()}
 
 
 def _evaluation(corruption: str, severity: int) -> Evaluation:
