@@ -24,6 +24,8 @@ from classwise.runs.compute.networks import network_of
 
 SPECS = {name: registry.training("quick", name, 0) for name in home.ATTACKED}
 RADIUS = 0.2
+# A little beyond the radius of the training, where each attack breaks more than a tenth whichever processor trained the network.
+BEYOND = 0.22
 # The attacks of the page as it calls them and as the package does.
 ATTACKS = {
     "fgsm": ({"steps": 1, "rate": 1, "started": False}, FGSM()),
@@ -93,14 +95,14 @@ def test_what_a_network_predicts_after_an_attack_in_the_page_is_what_it_predicts
     page, scenes, name, attack
 ):
     x, y = tensors(scenes)
-    network, ball, (options, ours) = network_of(SPECS[name]).cpu(), Linf(RADIUS), ATTACKS[attack]
+    network, ball, (options, ours) = network_of(SPECS[name]).cpu(), Linf(BEYOND), ATTACKS[attack]
     starts = STARTS["uniform"](x, ball, torch.Generator().manual_seed(0)).flatten(1).tolist()
     expected = predict(network, ours(network, x, y, ball, torch.Generator().manual_seed(0)))
-    given = [name, x.flatten(1).tolist(), starts, {**options, "radius": RADIUS}]
+    given = [name, x.flatten(1).tolist(), starts, {**options, "radius": BEYOND}]
     _, _, after = page.evaluate(COMPUTE, given)
     others = y.numpy() != options.get("target")  # the package starts anew for images of the target
     assert np.mean((np.array(after) == expected.numpy())[others]) >= 0.99
-    assert np.mean(expected.numpy() != y.numpy()) > 0.05  # networks differ between processors
+    assert np.mean(expected.numpy() != y.numpy()) > 0.1
 
 
 def test_attacking_all_classes_counts_what_falls_and_names_the_weakest(page, scenes):
