@@ -48,8 +48,9 @@ def test_a_notebook_has_short_cells_without_outputs_prose_for_any_scale_and_para
     assert 10 <= len(notebook.cells) <= 28
     assert notebook.cells[0].source.startswith("# ")
     prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
-    # Answers, limitations and claims are computed and do not count.
-    assert len(prose) >= 0.27 * len(notebook.cells)
+    # Answers and limitations are prose, too, whose numbers are computed.
+    computed = [cell for cell in code(notebook) if "\nMarkdown(" in f"\n{cell.source}"]
+    assert len(prose) + len(computed) >= 0.45 * len(notebook.cells)
     for text in prose:
         assert not re.search(r"\b\d+ epochs\b|\bscale \*quick\*", text), text
         assert text.count("<details>") == text.count("</details>")
