@@ -45,7 +45,7 @@ def test_a_notebook_has_short_cells_without_outputs_prose_for_any_scale_and_para
     notebook = nbformat.read(notebooks.find(name), as_version=4)
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code(notebook))
     assert notebook.metadata.kernelspec.name == "python3"
-    assert 10 <= len(notebook.cells) <= 28
+    assert (10 if name in (*TRIED, "claims") else 15) <= len(notebook.cells) <= 28
     assert notebook.cells[0].source.startswith("# ")
     prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     # Answers and limitations are prose, too, whose numbers are computed.
