@@ -163,6 +163,7 @@ def render_notebook(
     name = str(source.relative_to(notebooks.folder()).with_suffix(""))
     request = registry.request(name, **given) if name in registry.SECTIONS else None
     _check_parameters(name, given)
+    _check_data_folder()
     from classwise.runs.schedule import plan  # torch
 
     scale = str(given.get("scale", "quick"))

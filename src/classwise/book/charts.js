@@ -131,7 +131,7 @@
     const beyond = Math.max(0, ...legends) > place.getBoundingClientRect().left + place.clientWidth;
     if (slack < 0 && beyond && fit.columns > 1) return {...fit, columns: fit.columns - 1};
     // Where a narrower plot is of no use, its words are too long.
-    if (slack < 0 && fit.wider && drawn > fit.wider.drawn - 1) return {...fit, room: fit.wider.room, wider: null, width: fit.width + slack};
+    if (slack < 0 && fit.wider && drawn > fit.wider.drawn - 1) return {...fit, room: fit.wider.room, wider: null, width: fit.width + 2 * slack};
     const widest = Math.min(fit.room, natural(spec)), room = Math.max(NARROWEST, Math.floor(widest + slack));
     if (slack < 0 && room < widest) return {...fit, room, wider: {drawn, room: fit.room}};
     if (slack > 12 && fit.room < natural(spec) && !fit.wider) return {...fit, room};

@@ -100,6 +100,7 @@ def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) 
     weakest = f"Its weakest {len(names)} classes: {float(rates.min()):.0f} %."
     if len(names) == 1:
         weakest = f"Its weakest class is class {escape(names[0])}: {audit_report.rate(worst.sel(label=names))}."
+    robust = robust.replace("95 %: ", "")  # the next sentence says the level
     lines = [
         f"{escape(name)} classifies {robust} of {int(worst.sum()):,} images of {escape(datasets.title(audit.title))} correctly "
         "under the attacks of this page."
