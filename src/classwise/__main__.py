@@ -204,6 +204,8 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
         for one in [value] if isinstance(value, str) else value:
             if one not in table:
                 raise unknown(kind, one, table)
+    if given.get("defences") and "pgd-at" not in given["defences"]:
+        raise UserError(f"defences={list(given['defences'])} lacks pgd-at, with which {name} compares the others; add it")
     for dataset in [*(given.get("datasets") or []), *filter(None, [given.get("dataset")])]:
         datasets.check(dataset)
 

@@ -211,6 +211,39 @@ def test_where_gradients_vanish_or_do_not_exist_it_is_told():
     assert told["zero_gradients"] == 1.0
 
 
+class Threshold(nn.Module):
+    """Class 0 unless the mean pixel exceeds a threshold: flat up to it."""
+
+    def __init__(self, threshold, classes=10):
+        super().__init__()
+        self.threshold, self.weight = threshold, nn.Parameter(torch.linspace(-1, 1, classes))
+        self.bias = nn.Parameter(torch.tensor([0.5] + [0.0] * (classes - 1)))
+
+    def forward(self, x):
+        return self.bias + torch.relu(x.flatten(1).mean(1, keepdim=True) - self.threshold) * 50 * self.weight
+
+
+@pytest.mark.parametrize("name", ["pgd-10", "strong", "fgsm"])
+def test_gradients_that_vanish_in_a_flat_ball_hide_nothing(name):
+    """Images whose mean pixel stays below the threshold in the whole ball are robust; those nearer to it are not."""
+    test, radius = images.load("digits", "test"), 0.01
+    x, y = test.batch(slice(None))
+    means, zeros = x.mean((1, 2, 3)), y == 0
+    model = Threshold(float(means[zeros].median())).eval()
+    attack = attacks.ATTACKS[name]
+    told = [
+        sanity.sanity_checks(model, few, attack, found_by(model, few, attack, Linf(radius)), None, ball)
+        for few in (test.take(torch.where(zeros & (means < model.threshold - 2 * radius))[0]), test.take(torch.where(zeros)[0]))
+        for ball in (Linf(radius), None)
+    ]
+    flat, without, mixed, _ = told
+    assert (flat["right"], flat["zero_gradients"], flat["unmoved"]) == (flat["asked"], 0.0, 0.0)
+    assert without["zero_gradients"] == 1.0
+    near = (means[zeros] < model.threshold) & (means[zeros] > model.threshold - 0.9 * radius)
+    assert mixed["zero_gradients"] == pytest.approx(float(near.sum()) / mixed["right"], abs=2 / mixed["right"])
+    assert near.any()
+
+
 def test_an_attack_that_finds_nothing_has_no_distance():
     test, model = digits()
     attack = attacks.FAB(steps=1, targets=1, overshoot=0.0, bias=0.0)

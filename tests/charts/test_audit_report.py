@@ -167,18 +167,3 @@ def test_the_correlation_has_its_p_value():
 def test_what_the_black_box_check_detects_is_stated_where_it_broke_none_of_enough_images(audit, left, broken, stated):
     text = audit_report.summary(audit, counted(CLEAN, WORST), masking.BlackBoxCheck(100, left, broken))
     assert ("it would have broken one with probability 0.90" in text) == stated
-
-
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        (np.eye(5) * 20, None),
-        (np.full((5, 5), 4), "20 % of the clean images, and 20 % would be chance: probably another normalisation"),
-        (np.roll(np.eye(5) * 20, 1, axis=1), "100 % of the clean images, not 0 %: its classes are probably numbered in another"),
-        (np.eye(5)[[1, 0, 2, 3, 4]] * 20, "not 60 %"),
-    ],
-)
-def test_a_network_near_chance_or_out_of_order_is_warned_of(rows, says):
-    found = audit_report.clean_warnings(counted(rows, names="01234").sel(attack="clean"))
-    assert len(found) == (says is not None)
-    assert says is None or says in found[0]

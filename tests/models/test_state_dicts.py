@@ -1,6 +1,7 @@
 """Weights from elsewhere: the field's own layouts, written here anew in a few lines, answer alike once they are taken in."""
 
 import pickle
+import warnings
 from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
@@ -265,3 +266,81 @@ def test_the_width_is_read_off_the_weights(name):
     for weights in (state, dict(sorted(state.items()))):  # as safetensors has them
         assert models.last_layer(weights) == (7, head.in_features)
         assert models.width(name, weights, (3, 32, 32)) == narrow
+
+
+class Normalise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.std = nn.Buffer(torch.full((3, 1, 1), 0.4)), nn.Buffer(torch.full((3, 1, 1), 0.3))
+
+    def forward(self, x):
+        return (x - self.mean) / self.std
+
+
+def bare():
+    torch.manual_seed(1)
+    return nn.Sequential(conv3(3, 4), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4096, 10)).eval()
+
+
+def named(state, prefix):
+    return {f"{prefix}{name}": value for name, value in state.items()}
+
+
+LIBRARY = {"module.normalizer.new_mean": torch.zeros(3), "module.attacker.model.0.weight": torch.ones(4, 3, 3, 3)}
+
+
+@pytest.mark.parametrize("prefix", ["", "module.", "model.", "net.", "1.", "module.model.", "_orig_mod.", "anything.at.all."])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_weights_fit_a_users_network_where_only_prefixes_differ(prefix, wrapped):
+    taught = bare()
+    network = nn.Sequential(Normalise(), bare()) if wrapped else bare()
+    for value in network.state_dict().values():
+        value.zero_() if value.dtype == torch.int64 else value.fill_(0.1)
+    state = {name: value for name, value in taught.state_dict().items() if not name.endswith("num_batches_tracked")}
+    said = models.load_into(network, named(state, prefix) | (LIBRARY if prefix == "module.model." else {}))
+    assert torch.equal(network(X), taught((X - 0.1) / 0.1 if wrapped else X))
+    words = {"the network keeps its 0.mean, 0.std": wrapped, "left out: module.normalizer.new_mean": prefix == "module.model."}
+    words |= {f"{prefix or 'nothing'} in the file stands for": prefix != ("1." if wrapped else "")}
+    assert [word in said for word in words] == list(words.values())
+
+
+def test_pixel_statistics_of_a_file_are_taken_where_the_network_has_them():
+    taught, network = (nn.Sequential(Normalise(), bare()) for _ in range(2))
+    taught[0].mean.fill_(0.25)
+    assert models.load_into(network, named(taught.state_dict(), "module.")) == "module. in the file stands for nothing"
+    assert torch.equal(network(X), taught(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda state: state.pop("4.bias"), "missing: module.4.bias"),
+        (lambda state: state.update(extra=torch.ones(2)), "unexpected: module.extra"),
+        (lambda state: state.update({"4.bias": torch.ones(3)}), r"other shapes: module.4.bias is \(3,\), not \(10,\)"),
+    ],
+)
+def test_weights_that_differ_in_more_than_prefixes_are_refused_in_the_names_of_the_file(change, says):
+    state = dict(bare().state_dict())
+    change(state)
+    with pytest.raises(UserError, match=f"^{says}$"):
+        models.load_into(bare(), named(state, "module."))
+
+
+def test_checkpoints_of_training_scripts_are_opened(tmp_path):
+    state, path = bare().state_dict(), tmp_path / "some.pt"
+    for content in (
+        {"state_dict": [state], "acc": torch.tensor(0.5)},
+        {"epoch": 1, "model_state": state},
+        [state],
+        {"net": {"state_dict": state}},
+    ):
+        torch.save(content, path)
+        assert list(models.read(path)) == list(state)
+    torch.save({"state_dict": [state, state, state]}, path)
+    with pytest.raises(UserError, match="holds a list of 3 networks; save the state dict of one of them alone"):
+        models.read(path)
+    with warnings.catch_warnings():  # deprecated, but still met
+        warnings.simplefilter("ignore")
+        torch.jit.script(nn.Sequential(nn.Linear(2, 2))).save(path)
+    with pytest.raises(UserError, match="is a TorchScript program, which is not executed; save its weights"):
+        models.read(path)

@@ -55,6 +55,9 @@ def stopped():
 
 def deeper():
     return nn.Sequential(Net(), nn.Linear(10, 10))
+
+def halved():
+    return Net().half()
 """
 
 
@@ -380,10 +383,15 @@ NO_GRADIENT = "theirs has no gradient with respect to its pixels"
         ({"after": ".softmax(1)"}, "leave the softmax out"),
         ({"after": "[:, 0]"}, r"a logit for each image and class, \(n, 10\), got \(8,\)"),
         ({"after": " * torch.inf"}, "not finite"),
-        ({"after": ".view(-1, 3, 64)"}, "cannot take images of 1 x 8 x 8"),
+        ({"after": ".squeeze()"}, r"\(1, 10\), got \(10,\); .squeeze\(\) drops the dimension of a single image: leave it out"),
+        ({"after": ".view(-1, 3, 64)"}, r"cannot take images of 1 x 8 x 8 \(RuntimeError in my_module.py, line 11: shape"),
+        ({"function": "halved"}, "its weights are float16 and pixels are float32: let the function return model.float"),
         ({"after": ".detach()"}, f"{NO_GRADIENT}, which every audit needs, also with --attack square; look in"),
-        ({"after": " + torch.tensor(x.numpy()).sum()"}, rf"{NO_GRADIENT} \(RuntimeError: Can't call numpy\(\) on Tensor"),
-        ({"function": "ends"}, "cannot be built: SystemExit: that was all; correct it or name another function"),
+        (
+            {"after": " + torch.tensor(x.numpy()).sum()"},
+            rf"{NO_GRADIENT} \(RuntimeError in my_module.py, line 11: Can't call numpy",
+        ),
+        ({"function": "ends"}, "cannot be built: SystemExit in my_module.py, line 17: that was all; correct it or name another"),
         ({"function": "deeper"}, "missing: 0.first.weight, 0.first.bias, .* and 3 more; unexpected: first.bias, .* 1 more"),
     ],
 )
@@ -404,6 +412,42 @@ def test_a_module_may_be_interrupted_and_weights_come_unwrapped(data, theirs):
     torch.save({f"module.{name}": value for name, value in state.items()}, "wrapped.pt")
     found = audited_network.network(small_audit("wrapped.pt", model="my_module:build"))
     assert torch.equal(found.last.weight, state["last.weight"])
+
+
+def test_all_modules_of_a_user_belong_to_the_identity_of_an_audit(data, theirs):
+    """What the module imports from its folder, and what that imports from a package, but no file that nobody imports."""
+    alone = theirs().id
+    Path("parts").mkdir()
+    Path("parts/__init__.py").write_text("")
+    Path("other.py").write_text("unused = 1")
+    assert theirs().id == alone
+    Path("factor.py").write_text("from parts.deep import value")
+    found, answers, x = {}, [], torch.full((1, 1, 8, 8), 0.5)
+    for value in (1, 1, 3):
+        Path("parts/deep.py").write_text(f"value = {value}")
+        audit = theirs(after=" * __import__('factor').value\n\n    import factor")
+        found[audit.id] = audit
+        answers.append(audited_network.network(audit)(x))
+    once, _ = found.values()
+    assert torch.allclose(answers[2], 3 * answers[0])
+    with pytest.raises(UserError, match=r"my_module\.py, or a module that it imports, has changed since the audit began"):
+        audited_network.network(once)
+
+
+def test_a_network_that_fails_in_an_attack_is_named_with_its_line(data, theirs):
+    audit = theirs(after=" + (1 / (len(x) != 4) if x.requires_grad else 0)")
+    says = r"my_module:build failed in the audit \(ZeroDivisionError in my_module.py, line 11: division"
+    with pytest.raises(UserError, match=says):
+        audit_evaluation.ensure_keys(store.outcomes_of([(audit, audit.evaluations)]))
+
+
+def test_a_users_network_may_leave_the_normalisation_to_the_audit(data, theirs):
+    plain = theirs()
+    given = small_audit("theirs.safetensors", model="my_module:build", limit=20, normalise="0.25/0.5")
+    x = torch.rand(3, 1, 8, 8)
+    expected = audited_network.network(plain)((x - 0.25) / 0.5)
+    assert torch.equal(audited_network.network(given)(x), expected)
+    assert given.id != plain.id
 
 
 def test_the_command_leaves_a_report_that_opens_anywhere(data, network, program, command, capsys, tmp_path):

@@ -192,3 +192,19 @@ def test_worst_cases_have_a_prediction_and_a_class():
 def test_audits_query_more_than_a_hundred_times():
     audit = Audit(network="one", sha256="", dataset="digits", eps="0.1")
     assert audit.evaluations[-1].options == {"queries": audit.queries} == {"queries": 1000}
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (np.eye(5) * 20, None),
+        (np.full((5, 5), 4), "20 % of the clean images, and 20 % would be chance: probably another normalisation"),
+        (np.roll(np.eye(5) * 20, 1, axis=1), "in another order it would be right on 100 % of the clean images, not 0 %"),
+        (np.eye(5)[[1, 0, 2, 3, 4]] * 20, "not 60 %"),
+    ],
+)
+def test_a_network_near_chance_or_out_of_order_is_warned_of(rows, says):
+    coords = {"label": list("01234"), "predicted": list("01234")}
+    found = masking.clean_warnings(xr.DataArray(rows.astype(int), coords, ("label", "predicted")))
+    assert len(found) == (says is not None)
+    assert says is None or says in next(iter(found.values()))

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks import Clean
+from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack
 from classwise.attacks.evaluate import Outcomes
 from classwise.attacks.losses import cross_entropy
@@ -15,10 +16,17 @@ from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 
 # The checks pass at most this many images through the model again.
 _CHECKED = 200
+# Logits that change by less than this share are the same, up to rounding.
+_STILL = 1e-6
 
 
 def sanity_checks(
-    model: nn.Module, images: Images, attack: Attack, outcomes: Outcomes, source_model: nn.Module | None = None
+    model: nn.Module,
+    images: Images,
+    attack: Attack,
+    outcomes: Outcomes,
+    source_model: nn.Module | None = None,
+    ball: Ball | None = None,
 ) -> dict[str, Any]:
     """Return sanity checks of the outcomes of an attack on `images`, as plain values; `stats.sanity` turns them into warnings.
 
@@ -26,7 +34,8 @@ def sanity_checks(
     transfer attack, `source_model`) classifies correctly. zero_gradients: the share of these where the gradient of the attack's
     loss (cross-entropy if it has none) vanishes, is not finite or does not exist; 0 if there are none. saturated: the share of
     these where also the softmax is 1.
-    unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. randomised: the
+    unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. With `ball`, neither
+    share has the images whose logits are the same in the ball as far as is seen: nothing is hidden there. randomised: the
     largest difference between the logits of two passes. batch_dependent: the same between two batches. probabilities: whether
     the logits look like probabilities. training: the layers that stay in train mode. farthest, darkest,
     brightest: the largest distance and the range of pixels of the attacked images; outside: how many lie outside the ball,
@@ -36,15 +45,19 @@ def sanity_checks(
     places = torch.linspace(0, len(images) - 1, min(_CHECKED, len(images)), device=images.pixels.device).round().long()
     x, y = images.batch(places)
     source = model if source_model is None else source_model
+    unbroken = ~outcomes.misclassified & (not isinstance(attack, Clean))
     with eval_mode(model), eval_mode(source), frozen(model), frozen(source):
         with torch.no_grad():
             logits, again, alone = model(x), model(x), model(x[:1])
             certain, predicted = source(x).float().softmax(1).max(1)
         right = predicted == y
         sizes = _gradient_sizes(source, x[right], y[right], attack) if right.any() else x.new_ones(1)
+        vanishing = ~(sizes > 0) | ~sizes.isfinite()
+        if right.any() and vanishing.any():
+            vanishing[vanishing.clone()] = ~_flat(source, x[right][vanishing], ball)
+        still = places[(unbroken & (outcomes.distance == 0))[places]]
+        hidden = float((~_flat(model, images.batch(still)[0], ball)).float().mean()) if len(still) else 1.0
         in_train_mode = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
-    unbroken = ~outcomes.misclassified & (not isinstance(attack, Clean))
-    vanishing = ~(sizes > 0) | ~sizes.isfinite()
     saturated = vanishing & (certain[right] == 1) if right.any() else vanishing & False
     reached = outcomes.distance[outcomes.distance.isfinite()]
     checks: dict[str, Any] = {
@@ -53,7 +66,7 @@ def sanity_checks(
         "zero_gradients": float(vanishing.float().mean()),
         "saturated": float(saturated.float().mean()),
         "unbroken": int(unbroken.sum()),
-        "unmoved": float((outcomes.distance[unbroken] == 0).float().mean()) if unbroken.any() else 0.0,
+        "unmoved": hidden * float((outcomes.distance[unbroken] == 0).float().mean()) if unbroken.any() else 0.0,
         "randomised": float((logits - again).abs().max()),
         "batch_dependent": float((logits[:1] - alone).abs().max()),
         "spread": float(logits.std()),
@@ -75,3 +88,23 @@ def _gradient_sizes(model: nn.Module, x: Tensor, y: Tensor, attack: Attack) -> T
         return input_gradient(model, x, y, attack.loss_fn or cross_entropy)[1].flatten(1).abs().amax(1)
     except NoGradient:
         return x.new_zeros(len(x))
+
+
+@torch.no_grad()
+def _flat(model: nn.Module, x: Tensor, ball: Ball | None) -> Tensor:
+    """Return for which images (n,) the logits are the same at the centre and at corners of a ball; none without a ball.
+
+    The corners are brighter and darker in blocks of all sizes: random pixels alone leave every mean as it is.
+    """
+    if ball is None or not len(x):
+        return torch.zeros(len(x), dtype=torch.bool, device=x.device)
+    generator, centre = torch.Generator().manual_seed(0), model(x)
+    moved = torch.zeros(len(x), device=x.device)
+    for side in (1, 1, 2, 2, 4, 4, max(x.shape[2:]), max(x.shape[2:])):
+        coarse = torch.randn(1, x.shape[1], side, side, generator=generator).sign()
+        signs = nn.functional.interpolate(coarse, size=x.shape[2:]).to(x).expand_as(x)
+        for corner in (signs, -signs):
+            change = model(ball.project(ball.step(x, corner, ball.radius), x)) - centre
+            moved = torch.maximum(moved, change.float().abs().amax(1))
+    still: Tensor = moved <= _STILL * centre.float().abs().amax(1)
+    return still

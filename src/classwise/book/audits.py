@@ -44,7 +44,8 @@ def write_report(
     report = numbers(audit)
     if limit is not None:
         least = round(100 * limit, 9)
-        report["fail_below"] = {"limit": least, "passed": round(report["worst_class"]["accuracy"], 9) >= least}
+        passed = round(report["worst_class"]["accuracy"], 9) >= least and not report["warnings"]
+        report["fail_below"] = {"limit": least, "passed": passed}
     content = report if against is None else report | {"against": comparison(audit, against)}
     for place, data in {folder / REPORT: report, page.with_suffix(".json"): content}.items():
         write(place, f"{json.dumps(data, indent=1)}\n".encode())
@@ -58,10 +59,13 @@ def conclusion(content: Mapping[str, Any]) -> list[str]:
         low, value, high = (decimal(against["all_images"]["difference"][end]) for end in ("low", "value", "high"))
         names = f"{content['audit']['network']} less {against['network']}"
         lines.append(f"{names}, image by image: {value} points of all images (95 %: {low} to {high})")
-    less = f", less than {limit['limit']:g} %" if limit and not limit["passed"] else ""
+    lines += [f"warning: {cause}: {why}" for cause, why in content["warnings"].items()]
+    less = f", less than {limit['limit']:g} %" if limit and worst["accuracy"] < limit["limit"] else ""
     low, high = (content["classes"][worst["name"]]["accuracy"][masking.WORST][end] for end in ("low", "high"))
     rate = f"{worst['accuracy']:.4g} % of its images (95 %: {low:.0f} to {high:.0f})"  # 19.98 is less than 20
-    return [*lines, f"the worst class, {worst['name']}, withstands the attacks on {rate}{less}"]
+    equal = len(worst["equal"])
+    who = f"{equal} classes are equally weak: each" if equal > 1 else f"the worst class, {worst['name']},"
+    return [*lines, f"{who} withstands the attacks on {rate}{less}"]
 
 
 def numbers(audit: Audit) -> dict[str, Any]:
@@ -89,7 +93,12 @@ def numbers(audit: Audit) -> dict[str, Any]:
         "robust": {
             name: _plain(bootstrap.bootstrap(worst, metrics.METRICS[name], draws=draws)) for name in audit_report.MEASURES
         },
-        "worst_class": {"name": str(rates.idxmin("label").item()), "accuracy": float(rates.min()), "held_out": held_out},
+        "worst_class": {
+            "name": str(rates.idxmin("label").item()),
+            "equal": [str(one) for one in rates.label.values[(rates == rates.min()).values]],
+            "accuracy": float(rates.min()),
+            "held_out": held_out,
+        },
         "warnings": masking.warnings(outcomes, curve, audit.eps, checks),
         "classes": _by_label(audit_report.class_numbers(audit, count, steps)),
     }

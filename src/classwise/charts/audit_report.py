@@ -19,10 +19,6 @@ from classwise.core.errors import UserError
 from classwise.core.markup import decimal, escape, plural
 from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
-# A network is called near chance up to this share of the way from chance to no mistake.
-_NEAR_CHANCE = 0.1
-# And its classes are called renumbered where another order would gain as many points.
-_RENUMBERED = 5.0
 # What the radius of an attack means.
 _NORMS = {
     "linf": "L∞: no pixel is changed by more than that, where black is 0 and white is 1",
@@ -179,22 +175,6 @@ def sample_note(audit: Audit, count: xr.DataArray) -> str:
         f"The audit uses {number} images of each class ({sampled}, seed {audit.seed}). An accuracy of 50 % measured on {least} "
         f"images is known to about ± {half:.0f} points. The intervals on this page have a confidence level of 95 %."
     )
-
-
-def clean_warnings(clean: xr.DataArray) -> list[str]:
-    """Return warnings about the clean predictions: a network near chance, classes in another order."""
-    chance, accuracy, relabelled = 100 / clean.sizes["label"], float(metrics.overall(clean)), metrics.best_relabelling(clean)
-    if relabelled - accuracy > _RENUMBERED and relabelled > 50:
-        return [
-            f"With its classes in another order it would be right on {relabelled:.0f} % of the clean images, not "
-            f"{accuracy:.0f} %: its classes are probably numbered in another order than those of the dataset."
-        ]
-    if accuracy < chance + _NEAR_CHANCE * (100 - chance):
-        return [
-            f"It is right on {accuracy:.0f} % of the clean images, and {chance:.0f} % would be chance: probably "
-            "another normalisation is expected (`--normalise`), or another order of the classes."
-        ]
-    return []
 
 
 def critical_radius(count: xr.DataArray) -> xr.DataArray:

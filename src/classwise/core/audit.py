@@ -107,13 +107,13 @@ class Audit(Subject):
             problem = least if exact_radius(self.eps) > 0 else "means no attack"
             raise UserError(f"eps={self.eps} {problem}; write a radius like 8/255")
         module, colon, function = self.model.partition(":")
-        if colon and not (function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
-            raise UserError(f"model={self.model!r} is not of the form module:function; write one like my_module:build")
+        form = module.removesuffix(".py").replace("/", ".")
+        fits = function.isidentifier() and all(part.isidentifier() for part in form.split("."))
+        if colon and not (fits and form == module):
+            meant = f"{form}:{function}" if fits else "one like my_module:build"
+            raise UserError(f"model={self.model!r} is not of the form module:function; write {meant}")
         if self.attack == "clean":
             raise UserError("attack='clean' is no attack, and clean images are always evaluated; write strong or pgd-20")
-        if colon and self.normalise != "none":
-            advice = f"is for our models; {self.model} takes pixels in [0, 1] and normalises itself"
-            raise UserError(f"normalise={self.normalise!r} {advice}")
 
     def canonical(self) -> dict[str, Any]:
         """Return the fields that determine the results, as `Identified` does."""

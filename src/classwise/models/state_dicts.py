@@ -1,14 +1,17 @@
 """Foreign weights: read without executing code, measured, and loaded where their names or their order match a model."""
 
+import itertools
 import pickle
 import re
 import warnings
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from classwise.core.errors import UserError
 from classwise.models.architectures import Shape, common_names
@@ -23,6 +26,8 @@ _PARTS = ("state_dict", "model_state_dict", "model", "net", "network", "weights"
 # Parts that the forward pass does not use in eval mode: an extra group of blocks in TRADES' code, auxiliary classifiers.
 _UNUSED = ("sub_block1.", "AuxLogits.", "aux1.", "aux2.")
 _PIXEL_STATISTICS = (("mean", "std"), ("mu", "sigma"))
+# What training libraries keep beside a network.
+_BESIDE = {"normalizer", "attacker"}
 _HEAD = re.compile(r"^(fc|linear|classifier|logits|fc3|classifier\.6|classifier\.fc3)\.(weight|bias)$")
 
 
@@ -45,15 +50,34 @@ def read(path: Path | str) -> dict[str, Tensor]:
         reason = "it holds more than tensors and could execute code, or is not a file of weights"
         raise UserError(f"{path} is not read: {reason}; {advice}") from error
     except Exception as error:  # zip, tar, safetensors: each raises its own
+        if zipfile.is_zipfile(path) and any("/code/" in name for name in zipfile.ZipFile(path).namelist()):
+            save = "torch.save(torch.jit.load(path).state_dict(), 'weights.pt')"
+            raise UserError(f"{path} is a TorchScript program, which is not executed; save its weights: {save}") from error
         what = f"{path} cannot be read as weights ({type(error).__name__})"
         raise UserError(f"{what}: it is damaged or of another kind; write safetensors or a state dict of torch") from error
-    content = content if isinstance(content, Mapping) else {}
-    while inner := next((content[name] for name in _PARTS if isinstance(content.get(name), Mapping)), None):
+    while (inner := _inner(path, content)) is not None:
         content = inner
-    tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
+    tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)} if _is_dict(content) else {}
     if not tensors:
         raise UserError(f"{path} holds no tensors by name; save model.state_dict(), alone or as 'state_dict' of a checkpoint")
     return tensors
+
+
+def _is_dict(content: object) -> bool:
+    return isinstance(content, Mapping)
+
+
+def _inner(path: Path, content: Any) -> Any:
+    """Return the dict of weights in a checkpoint: by a name of _PARTS, else the only one that holds tensors; None without one."""
+    if isinstance(content, list | tuple):
+        if len(content) == 1:
+            return content[0]
+        raise UserError(f"{path} holds a list of {len(content)} networks; save the state dict of one of them alone")
+    if not _is_dict(content):
+        return None
+    named = [content[name] for name in _PARTS if isinstance(content.get(name), Mapping | list)]
+    dicts = [value for value in content.values() if _is_dict(value) and any(isinstance(one, Tensor) for one in value.values())]
+    return named[0] if named else dicts[0] if len(dicts) == 1 else None
 
 
 def _is_safetensors(path: Path) -> bool:
@@ -167,13 +191,49 @@ def differences(expected: State, file: State, pair: Mapping[str, str] | None = N
     return "; ".join(f"{what}: {', '.join(names[:3])}{more[what]}" for what, names in table.items() if names)
 
 
-def strip_prefix(expected: State, state: State) -> dict[str, Tensor]:
-    """Return weights without one of PREFIXES, if all names have it and the rest are the names and shapes of a model."""
-    for prefix in PREFIXES:
-        shorter = {name.removeprefix(prefix): value for name, value in state.items()}
-        if all(name.startswith(prefix) for name in state) and _shapes(shorter) == _shapes(expected):
-            return shorter
-    return dict(state)
+def load_into(network: nn.Module, state: State) -> str:
+    """Load weights into a user's network in place, and return in words how their names differ; "" where they do not.
+
+    All names of either side may have a prefix. Counters of batches and pixel statistics that the file lacks remain those of the
+    network. Normalisers and attackers that a training library keeps beside the network are left out. A UserError names the first
+    tensors that differ.
+    """
+    expected = network.state_dict()
+    if _shapes(expected) == _shapes(state):
+        network.load_state_dict(dict(state))
+        return ""
+    wanted = {name: value for name, value in expected.items() if _is_weight(name)}
+    file = {name: value for name, value in state.items() if _is_weight(name) and not _BESIDE & set(name.split("."))}
+    if differences(wanted, file, _by_prefix(wanted, file)):
+        wanted, file = ({name: some[name] for name in some if not _is_statistic(name)} for some in (wanted, file))
+    pair = _by_prefix(wanted, file)
+    if differences(wanted, file, pair):
+        closest = max({name: name for name in wanted}, pair, key=lambda some: sum(name in file for name in some.values()))
+        raise UserError(differences(wanted, file, closest))
+    network.load_state_dict(expected | {name: file[other] for name, other in pair.items()})
+    own, beside = (
+        [name for name in filter(_is_weight, some) if name not in used] for some, used in ((expected, wanted), (state, file))
+    )
+    theirs, ours = (_prefix(some) or "nothing" for some in (file, wanted))
+    changes = {f"{theirs} in the file stands for {ours}": theirs != ours, f"left out: {', '.join(beside)}": beside}
+    changes[f"the network keeps its {', '.join(own)}"] = own
+    return "; ".join(words for words, said in changes.items() if said)
+
+
+def _by_prefix(wanted: State, file: State) -> dict[str, str]:
+    """Return for each name that is wanted what it is called in a file, if only prefixes differ that all names have."""
+    theirs, ours = _prefix(file), _prefix(wanted)
+    return {name: theirs + name.removeprefix(ours) for name in wanted}
+
+
+def _is_statistic(name: str) -> bool:
+    return any(name.split(".")[-1].strip("_") in pair for pair in _PIXEL_STATISTICS)
+
+
+def _prefix(names: Iterable[str]) -> str:
+    """Return the parts with which all names begin, up to a dot: "module.model."."""
+    columns = zip(*(name.split(".")[:-1] for name in names), strict=False)
+    return "".join(f"{first}." for first, *_ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
 
 
 def width(name: str, state: State, shape: Shape) -> int:

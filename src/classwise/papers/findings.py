@@ -15,6 +15,8 @@ from classwise.stats import aggregate, bootstrap, convergence, masking, metrics
 _MEANING = {
     masking.SINGLE_STEP: "Accuracy under a single step is misleading.",
     masking.WEAK: "An audit with --attack strong tells which.",
+    masking.RENUMBERED: "",
+    masking.CHANCE: "",
 }
 
 
@@ -99,7 +101,7 @@ def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) 
     names = [str(name) for name in worst.label.values[(rates == rates.min()).values]]
     weakest = f"Its weakest {len(names)} classes: {float(rates.min()):.0f} %."
     if len(names) == 1:
-        weakest = f"Its weakest class is class {escape(names[0])}: {audit_report.rate(worst.sel(label=names))}."
+        weakest = f"Its weakest class is {escape(names[0])}: {audit_report.rate(worst.sel(label=names))}."
     robust = robust.replace("95 %: ", "")  # the next sentence says the level
     lines = [
         f"{escape(name)} classifies {robust} of {int(worst.sum()):,} images of {escape(datasets.title(audit.title))} correctly "
@@ -108,7 +110,6 @@ def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) 
     for cause, why in warned.items():
         means = _MEANING.get(cause, "Other attacks may break more images." if metrics.correct(worst).any() else "")
         lines.append(f"Warning: {cause}. {escape(why[:1].upper() + why[1:])}. {means}".strip())
-    lines += [f"Warning: {warning}" for warning in audit_report.clean_warnings(clean)]
     rest = f"At radius {audit.eps} an image counts as correct if no attack breaks it. Without an attack it is {plain}."
     rest += f" {weakest}" * bool(float(metrics.mcd(worst)))
     rest += " No sanity check of the attacks gives a warning." * (len(lines) == 1)

@@ -15,7 +15,7 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.spec import Evaluation, Subject
 from classwise.images import Images
 from classwise.models.modes import frozen
-from classwise.runs.compute import evaluate, networks, threads, validate, work
+from classwise.runs.compute import audited_network, evaluate, networks, threads, validate, work
 from classwise.runs.store import OUTCOMES, Key
 
 # If the evaluations take longer than this many seconds, an estimate is printed, and how to shorten them.
@@ -37,9 +37,9 @@ def check(audit: Audit, critical: Sequence[str], limit: int | None) -> Images:
     available = validate.images_of(audit, "test")
     if ours:
         models.check_fit(audit.model, available.shape, audit.width)
-        channels, known = available.shape[0], parse_normalise(audit.normalise)
-        if known is not None and len(known[0]) != channels:
-            raise UserError(f"normalise has {len(known[0])} channels, the images of {audit.title} have {channels}")
+    channels, known = available.shape[0], parse_normalise(audit.normalise)
+    if known is not None and len(known[0]) != channels:
+        raise UserError(f"normalise has {len(known[0])} channels, the images of {audit.title} have {channels}")
     for name in critical:
         if name not in available.classes:
             raise unknown("class", name, available.classes)
@@ -55,11 +55,20 @@ def ensure_keys(keys: Iterable[Key], console: Console | None = None, advice: str
     """
     missing = [key for key in dict.fromkeys(keys) if key.read(repair=True) is None]
     lacking = [key.evaluation for key in missing if key.kind == OUTCOMES and key.evaluation is not None]
-    with threads.fastest_threads(gradient_step(missing[0].subject)) if missing else nullcontext():
-        if lacking:
-            _evaluate(missing[0].subject, lacking, console or Console(stderr=True), advice)
-        for key in missing:
-            work.compute(key, repair=True)
+    try:
+        with threads.fastest_threads(gradient_step(missing[0].subject)) if missing else nullcontext():
+            if lacking:
+                _evaluate(missing[0].subject, lacking, console or Console(stderr=True), advice)
+            for key in missing:
+                work.compute(key, repair=True)
+    except UserError:
+        raise
+    except Exception as error:
+        subject = missing[0].subject
+        if not isinstance(subject, Audit) or not audited_network.place_of(error, subject.home):
+            raise
+        why = audited_network.reason(error, subject.home)
+        raise UserError(f"the network of {subject.model} failed in the audit ({why}); correct it and start again") from error
     return len(lacking)
 
 

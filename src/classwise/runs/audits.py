@@ -69,7 +69,7 @@ def audit(
     settings |= {"home": str(Path(home or ".").resolve()), "out": str(Path(out).resolve()) if out else ""}
     result = Audit(network="", sha256="", dataset=_absolute(dataset, skip_bad=skip_bad), **settings)
     if ":" in model:
-        result = replace(result, code=audited_network.digest(audited_network.module_file(model, result.home)))
+        result = replace(result, code=audited_network.code_digest(model, result.home))
     available = audit_evaluation.check(result, classes or (), limit)
     result = replace(result, per_class=limit and limit // len(available.classes), reach=math.prod(available.shape) ** 0.5)
     sample, path = audited_network.sample(result, available), path or _of_defence(weights or _EXAMPLE, model, dataset)

@@ -13,12 +13,13 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.results import BLACK_BOX_MEMBERS, MEMBERS
-from classwise.stats import aggregate, intervals, sanity
+from classwise.stats import aggregate, intervals, metrics, sanity
 
 # Their names along `attack`.
 CURVE, WORST = "curve", "worst case"
 # Causes of warnings, besides those of `sanity`.
 SINGLE_STEP, WEAK = "training against a single step", "weak attacks or hidden gradients"
+RENUMBERED, CHANCE = "classes in another order", "clean accuracy near chance"
 # A cause is named where the lower end of the interval exceeds these shares of the correctly classified images: of images that
 # only a black-box attack or a smaller radius breaks, and of those that withstand one step of an attack but not more. Up to 30 %
 # of the images of networks without a fault withstand one step only.
@@ -31,6 +32,10 @@ RULE = (
     f"correctly classified ones, or where the interval of that share lies above {100 * _ALONE:g} %: black-box attacks find fewer "
     "in networks without a fault, too."
 )
+# A network is called near chance up to this share of the way from chance to no mistake.
+_NEAR_CHANCE = 0.1
+# And its classes are called renumbered where another order would gain as many points.
+_RENUMBERED = 5.0
 # Attacks that are not merely too weak where a black-box attack breaks more.
 THOROUGH = {"strong", "autoattack"}
 _USED = ["truth", "prediction", "misclassified"]
@@ -119,6 +124,7 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
 
     checks: of each evaluation by its name, as `attacks.sanity.sanity_checks` returns them.
     """
+    clean = aggregate.counts(outcomes.sel(attack="clean", drop=True).isel(network=0, drop=True))
     failed = [sanity.sanity_warnings(some, outcomes.sizes["image"]) for some in checks.values()]
     # Of several evaluations that fail alike, the first is stated. What ensembles break without gradients is computed below.
     stated = dict(reversed([pair for some in failed for pair in some.items() if pair[0] != sanity.BLACK_BOX_AHEAD]))
@@ -141,10 +147,22 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
             f"{more} of the correctly classified images withstand a single step, but not several, which indicates this training"
         )
         signs.append((SINGLE_STEP, text))
-    result: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {cause: [text] for cause, text in clean_warnings(clean).items()}
     for cause, text in signs:
         result.setdefault(hidden if cause == sanity.HIDDEN else cause, []).append(text)
     return {cause: "; ".join(texts) for cause, texts in result.items()}
+
+
+def clean_warnings(clean: xr.DataArray) -> dict[str, str]:
+    """Return warnings about the clean predictions by cause: a network near chance, classes in another order."""
+    chance, accuracy, relabelled = 100 / clean.sizes["label"], float(metrics.overall(clean)), metrics.best_relabelling(clean)
+    if relabelled - accuracy > _RENUMBERED and relabelled > 50:
+        text = f"with the classes of the dataset in another order it would be right on {relabelled:.0f} % of the clean images"
+        return {RENUMBERED: f"{text}, not {accuracy:.0f} %"}
+    if accuracy < chance + _NEAR_CHANCE * (100 - chance):
+        text = f"it is right on {accuracy:.0f} % of the clean images, and {chance:.0f} % would be chance: probably another"
+        return {CHANCE: f"{text} normalisation is expected (`--normalise`), or another order of the classes"}
+    return {}
 
 
 def _black_box_ahead(broken: xr.Dataset) -> str:

@@ -1,18 +1,22 @@
 """The network of an audit: a user's weights, read without unpickling, in one of our models or in a module of theirs."""
 
+import contextlib
 import hashlib
 import importlib
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
+import classwise
 from classwise import images, models
 from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import NoGradient, input_gradient
@@ -60,8 +64,9 @@ def network(audit: Audit) -> nn.Module:
     """Return the network of an audit in eval mode, on the device; a UserError if it fails on the first few images."""
     if not Path(audit.weights).is_file() or digest(Path(audit.weights)) != audit.sha256:
         raise UserError(f"{audit.weights} has changed since the audit began; start it again")
-    if audit.code and digest(file := module_file(audit.model, audit.home)) != audit.code:
-        raise UserError(f"{file} has changed since the audit began; start it again")
+    if audit.code and code_digest(audit.model, audit.home) != audit.code:
+        file = module_file(audit.model, audit.home)
+        raise UserError(f"{file}, or a module that it imports, has changed since the audit began; start it again")
     return _built(audit, str(device()))
 
 
@@ -69,7 +74,7 @@ def network(audit: Audit) -> nn.Module:
 def _built(audit: Audit, where: str) -> nn.Module:
     given, available = models.read(Path(audit.weights)), sampled_images(audit)
     few = available.take(torch.arange(min(8, len(available))))
-    model = _users_model(audit, given) if ":" in audit.model else _our_model(audit, given, few.to("cpu"))
+    model = _users_model(audit, given, few) if ":" in audit.model else _our_model(audit, given, few.to("cpu"))
     model = model.eval().to(where)
     _try(model, few, audit)
     return model
@@ -91,9 +96,9 @@ def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Mod
         raise UserError(f"{audit.network} does not fit {audit.title}: the weights have {counts}; {advice}")
     model = models.build(audit.model, scaled, width, audit.seed)
     if audit.normalise != "dataset":
-        mean, std = parse_normalise(audit.normalise) or ([0.0] * few.shape[0], [1.0] * few.shape[0])
-        model.mean.copy_(torch.tensor(mean).view(-1, 1, 1))
-        model.std.copy_(torch.tensor(std).view(-1, 1, 1))
+        mean, std = _statistics(audit, few) or (torch.zeros_like(model.mean), torch.ones_like(model.std))
+        model.mean.copy_(mean)
+        model.std.copy_(std)
     try:
         models.load_matching(model, given)
     except UserError as error:
@@ -112,53 +117,80 @@ def _training(audit: Audit) -> Images:
         raise UserError(f"normalise=dataset needs the training images of {audit.title}, which are not here; {advice}") from error
 
 
-def _users_model(audit: Audit, given: Mapping[str, Tensor]) -> nn.Module:
+def _users_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
     """Return the network that the function of the user's module builds, with the given weights; no other code of theirs runs."""
     name, _, function = audit.model.partition(":")
     try:
         with importing(audit.home):
             built = getattr(import_users_module(name, audit.home), function)()
     except (Exception, SystemExit) as error:  # whatever their code raises; it may not end this program
-        raise UserError(f"--model {audit.model} cannot be built: {reason(error)}; correct it or name another function") from error
+        raise UserError(
+            f"--model {audit.model} cannot be built: {reason(error, audit.home)}; correct it or name another function"
+        ) from error
     if not isinstance(built, nn.Module):
         raise UserError(f"--model {audit.model} must return a torch.nn.Module, got {type(built).__name__}")
-    expected = built.state_dict()
-    fitting = models.strip_prefix(expected, given)
     try:
-        built.load_state_dict(fitting)
-    except RuntimeError as error:
-        difference = models.differences(expected, given) or reason(error)
+        matched = models.load_into(built, given)
+    except (RuntimeError, UserError) as error:
+        difference = error if isinstance(error, UserError) else reason(error)
         advice = f"name a function that builds the network as {audit.network} was trained"
         raise UserError(f"{audit.network} and what {audit.model} builds do not fit: {difference}; {advice}") from error
-    return built
+    if matched:
+        print(f"{audit.network} fits {audit.model}: {matched}", file=sys.stderr)
+    scaled = _training(audit) if audit.normalise == "dataset" else few
+    return _Normalised(built, *statistics) if (statistics := _statistics(audit, scaled)) else built
+
+
+class _Normalised(nn.Module):
+    """A network that takes pixels minus their mean, over their standard deviation."""
+
+    def __init__(self, network: nn.Module, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.network, self.mean, self.std = network, nn.Buffer(mean), nn.Buffer(std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.network((x - self.mean) / self.std)
+        return logits
+
+
+def _statistics(audit: Audit, images: Images) -> list[Tensor]:
+    """Return mean and standard deviation (channels, 1, 1) of the pixels that the weights expect; none for pixels in [0, 1]."""
+    if audit.normalise == "dataset":
+        pixels = images.pixels.float() / 255
+        return [value.view(-1, 1, 1) for value in (pixels.mean((0, 2, 3)), pixels.std((0, 2, 3)))]
+    return [torch.tensor(value).view(-1, 1, 1) for value in parse_normalise(audit.normalise) or ()]
 
 
 def _try(model: nn.Module, few: Images, audit: Audit) -> None:
-    """Raise a UserError if a network cannot predict the classes of an audit's images, or has no gradient."""
+    """Raise a UserError if a network cannot predict the classes of an audit's images, many or one, or has no gradient."""
     (x, y), classes = few.batch(slice(None)), len(few.classes)
     what = f"{audit.model} with the weights {audit.network}"
-    try:
-        with eval_mode(model), torch.no_grad():
-            logits = model(x)
-    except (Exception, SystemExit) as error:  # whatever a forward pass raises
-        size = " x ".join(map(str, few.shape))
-        advice = "was it trained on images of another size or number of channels?"
-        raise UserError(f"{what} cannot take images of {size} ({reason(error)}); {advice}") from error
-    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(few):
-        shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise UserError(f"{audit.model} must return a logit for each image and class, (n, {classes}), got {shape}")
-    if logits.shape[1] != classes:
-        raise UserError(f"{audit.model} returns {logits.shape[1]} classes, {audit.title} has {classes}")
-    if not logits.isfinite().all():
-        raise UserError(f"the logits of {audit.network} are not finite (nan or infinite); check its weights")
-    if look_like_probabilities(logits):
-        raise UserError(f"{audit.model} returns probabilities, attacks need logits; leave the softmax out")
+    for count in dict.fromkeys((len(few), 1)):
+        try:
+            with eval_mode(model), torch.no_grad():
+                logits = model(x[:count])
+        except (Exception, SystemExit) as error:  # whatever a forward pass raises
+            size = f"{' x '.join(map(str, few.shape))}{', one at a time' if count < len(few) else ''}"
+            raise UserError(
+                f"{what} cannot take images of {size} ({reason(error, audit.home)}); {_advice(model, error)}"
+            ) from error
+        if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != count:
+            shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            one = "; .squeeze() drops the dimension of a single image: leave it out" if count < len(few) else ""
+            expected = f"({1 if one else 'n'}, {classes})"
+            raise UserError(f"{audit.model} must return a logit for each image and class, {expected}, got {shape}{one}")
+        if logits.shape[1] != classes:
+            raise UserError(f"{audit.model} returns {logits.shape[1]} classes, {audit.title} has {classes}")
+        if not logits.isfinite().all():
+            raise UserError(f"the logits of {audit.network} are not finite (nan or infinite); check its weights")
+        if look_like_probabilities(logits):
+            raise UserError(f"{audit.model} returns probabilities, attacks need logits; leave the softmax out")
     try:
         with eval_mode(model), frozen(model):
             input_gradient(model, x, y, cross_entropy)
     except (NoGradient, RuntimeError) as error:
         # An attack without gradients is no way out: FGSM and the curve are part of every audit. torch says what else it lost.
-        cause = "" if isinstance(error, NoGradient) else f" ({reason(error)})"
+        cause = "" if isinstance(error, NoGradient) else f" ({reason(error, audit.home)})"
         where = "look in its forward for torch.no_grad(), .detach(), .numpy() and changes in place"
         raise UserError(
             f"{what} has no gradient with respect to its pixels{cause}, which every audit needs, also with --attack square; "
@@ -166,10 +198,38 @@ def _try(model: nn.Module, few: Images, audit: Audit) -> None:
         ) from error
 
 
+def _advice(model: nn.Module, error: BaseException) -> str:
+    """Return what may help a network whose forward pass raised an error."""
+    kinds = {str(value.dtype).removeprefix("torch.") for value in model.parameters() if value.dtype != torch.float32}
+    if kinds:
+        return f"its weights are {', '.join(sorted(kinds))} and pixels are float32: let the function return model.float()"
+    if "cuda" in str(error).lower():
+        return "leave .cuda() out: the audit moves the network to its device"
+    return "was it trained on images of another size or number of channels?"
+
+
 def digest(file: Path) -> str:
     """Return the sha256 of a file."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def code_digest(model: str, home: str) -> str:
+    """Return the sha256 of the user's module, or of all modules below `home` that it imports, also those that these import."""
+    file = module_file(model, home)
+    files = sorted({file, *_modules_below(model.partition(":")[0], home).values()})
+    if len(files) == 1:
+        return digest(file)
+    return hashlib.sha256("\n".join(f"{one.relative_to(home)} {digest(one)}" for one in files).encode()).hexdigest()
+
+
+def _modules_below(name: str, home: str) -> dict[str, Path]:
+    """Return the files below a folder by the names under which a module imports them, read from the sources."""
+    finder = ModuleFinder(path=[home])
+    with contextlib.suppress(SyntaxError, ImportError):  # raised again, and said, when it is imported
+        finder.import_hook(name)
+    files = {known: getattr(module, "__file__", None) for known, module in finder.modules.items()}
+    return {known: Path(file) for known, file in files.items() if file}
 
 
 def module_file(model: str, home: str) -> Path:
@@ -194,26 +254,25 @@ def _file_below(name: str, home: str) -> Path | None:
 
 @contextmanager
 def importing(home: str) -> Iterator[None]:
-    """Make the modules of a folder importable until the block ends."""
+    """Make the modules of a folder importable until the block ends; what is compiled meanwhile is not kept."""
     sys.path.insert(0, home)
     importlib.invalidate_caches()
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = kept
         sys.path.remove(home)
 
 
 def import_users_module(name: str, home: str) -> ModuleType:
-    """Return the user's module; one below `home` is run from its source, whatever was imported or compiled under its name before.
-
-    Its imports are ordinary ones, but modules of its package are imported again.
-    """
-    file, first = _file_below(name, home), name.partition(".")[0]
+    """Return the user's module; it and what it imports below `home` are run from their sources, whatever was imported before."""
+    file = _file_below(name, home)
     spec = None if file is None else spec_from_file_location(name, file)
     if file is None or spec is None:
         return importlib.import_module(name)
-    for known in [known for known in sys.modules if known.partition(".")[0] == first]:
-        del sys.modules[known]
+    for known in _modules_below(name, home):
+        sys.modules.pop(known, None)
     if "." in name:
         importlib.import_module(name.rpartition(".")[0])
     module = sys.modules[name] = module_from_spec(spec)
@@ -221,6 +280,15 @@ def import_users_module(name: str, home: str) -> ModuleType:
     return module
 
 
-def reason(error: BaseException) -> str:
-    """Return the kind of an error and its first line."""
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
+def reason(error: BaseException, home: str = "") -> str:
+    """Return the kind of an error and its first line, and where code below `home` raised it, if it did."""
+    place = f" in {place}" if home and (place := place_of(error, home)) else ""
+    return f"{type(error).__name__}{place}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
+
+
+def place_of(error: BaseException, home: str) -> str:
+    """Return the last line of a user's code, below `home`, that an error passed: "net.py, line 7"; "" if there is none."""
+    ours, frames = Path(classwise.__file__).parent, traceback.extract_tb(error.__traceback__)
+    theirs = [(file, frame.lineno) for frame in frames if (file := Path(frame.filename)).is_relative_to(home)]
+    kept = [(file, line) for file, line in theirs if not file.is_relative_to(ours) and "site-packages" not in file.parts]
+    return f"{kept[-1][0].relative_to(home)}, line {kept[-1][1]}" if kept else ""

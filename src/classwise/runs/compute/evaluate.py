@@ -86,7 +86,7 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
                 kept.keep(state, now=True)
             raise
         outcomes = Outcomes.concatenate(parts)
-        checks = json.dumps(sanity.sanity_checks(model, images, attack, outcomes, source))
+        checks = json.dumps(sanity.sanity_checks(model, images, attack, outcomes, source, ball))
         attrs = store.provenance(subject, *name_and_threads(), evaluation, images=digest) | {"checks": checks}
         results.save(to_xarray.outcomes_dataset(outcomes, images.classes, attrs, [*attack.members()]), OUTCOMES, key.file)
         kept.path.unlink(missing_ok=True)

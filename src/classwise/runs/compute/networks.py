@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import safetensors.torch
+import torch
 from torch import Tensor, nn
 
 from classwise import defences, models
@@ -69,7 +70,7 @@ def weights_digest(text: str, *networks: nn.Module | None) -> str:
     digest = hashlib.sha256(text.encode())
     for model in networks:
         for value in model.state_dict().values() if model is not None else ():
-            digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
