@@ -130,7 +130,7 @@ SMALLER = {
     '{"steps": 20, "queries": 200}': '{"steps": 2, "queries": 5}',
     '"resnet18", dataset="cifar10", eps="8/255")': '"small-cnn", dataset="digits", eps="0.2", attack="fgsm", limit=10)',
 }
-ELSEWHERE = ("dask_jobqueue", "dask_kubernetes")  # clusters
+ELSEWHERE = ("dask_jobqueue", "dask_kubernetes", "from resnet import")  # clusters, code of others
 
 
 @pytest.fixture
@@ -138,8 +138,9 @@ def tables():
     """The tables that examples add entries to, restored afterwards."""
     from classwise.attacks import ATTACKS
     from classwise.defences import DEFENCES
+    from classwise.models import MODELS
 
-    changed = (ATTACKS, DEFENCES, DATASETS, registry.SECTIONS)
+    changed = (ATTACKS, DEFENCES, MODELS, DATASETS, registry.SECTIONS)
     before = [dict(table) for table in changed]
     yield
     for table, entries in zip(changed, before, strict=True):

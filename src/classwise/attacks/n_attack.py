@@ -41,7 +41,7 @@ class NAttack(Attack):
         origin = unbox(x)
         left = (model(x).argmax(1) == y).nonzero()[:, 0]
         for step in range(self.steps + 1):
-            if step % self.every == 0 or step == self.steps:
+            if len(left) and (step % self.every == 0 or step == self.steps):
                 result[left] = ball.select(left).project(box(origin[left] + mean[left]), x[left])
                 queries[left] += 1
                 left = left[torch.cat([model(result[part]).argmax(1) == y[part] for part in self._parts(left)])]

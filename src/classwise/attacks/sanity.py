@@ -32,15 +32,13 @@ def sanity_checks(
 
     "asked": number of images, evenly spaced, that are passed through the model again; right: number of them that the model (in a
     transfer attack, `source_model`) classifies correctly. zero_gradients: the share of these where the gradient of the attack's
-    loss (cross-entropy if it has none) vanishes, is not finite or does not exist; 0 if there are none. saturated: the share of
-    these where also the softmax is 1.
+    loss (cross-entropy if it has none) vanishes, is not finite or does not exist; saturated: where also the softmax is 1.
     unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. With `ball`, neither
-    share has the images whose logits are the same in the ball as far as is seen: nothing is hidden there. randomised: the
-    largest difference between the logits of two passes. batch_dependent: the same between two batches. probabilities: whether
-    the logits look like probabilities. training: the layers that stay in train mode. farthest, darkest,
-    brightest: the largest distance and the range of pixels of the attacked images; outside: how many lie outside the ball,
-    unless the attack is a minimum-norm attack. spread: standard deviation of the logits, the scale of the differences.
-    broken_by: number of images that each member of an ensemble broke first.
+    share has the images whose logits are the same in the ball as far as is seen: nothing is hidden there. randomised: the largest
+    difference between the logits of two passes; batch_dependent: between two batches. probabilities: whether the logits look like
+    some. training: the layers that stay in train mode. farthest, darkest, brightest: the largest distance and the range of pixels
+    of the attacked images; outside: how many lie outside the ball, unless the attack is a minimum-norm attack. spread: standard
+    deviation of the logits, the scale of differences. broken_by: number of images that each member of an ensemble broke first.
     """
     places = torch.linspace(0, len(images) - 1, min(_CHECKED, len(images)), device=images.pixels.device).round().long()
     x, y = images.batch(places)
@@ -51,22 +49,18 @@ def sanity_checks(
             logits, again, alone = model(x), model(x), model(x[:1])
             certain, predicted = source(x).float().softmax(1).max(1)
         right = predicted == y
-        sizes = _gradient_sizes(source, x[right], y[right], attack) if right.any() else x.new_ones(1)
-        vanishing = ~(sizes > 0) | ~sizes.isfinite()
-        if right.any() and vanishing.any():
-            vanishing[vanishing.clone()] = ~_flat(source, x[right][vanishing], ball)
-        still = places[(unbroken & (outcomes.distance == 0))[places]]
-        hidden = float((~_flat(model, images.batch(still)[0], ball)).float().mean()) if len(still) else 1.0
+        vanishing = _vanishing(source, x[right], y[right], attack, ball)
+        still = (unbroken & (outcomes.distance == 0))[places]
+        flat = _flat(model, x[still], ball)
         in_train_mode = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
-    saturated = vanishing & (certain[right] == 1) if right.any() else vanishing & False
     reached = outcomes.distance[outcomes.distance.isfinite()]
     checks: dict[str, Any] = {
         "asked": len(x),
         "right": int(right.sum()),
-        "zero_gradients": float(vanishing.float().mean()),
-        "saturated": float(saturated.float().mean()),
+        "zero_gradients": _share(vanishing),
+        "saturated": _share(vanishing & (certain[right] == 1)),
         "unbroken": int(unbroken.sum()),
-        "unmoved": hidden * float((outcomes.distance[unbroken] == 0).float().mean()) if unbroken.any() else 0.0,
+        "unmoved": (1 - _share(flat)) * _share(outcomes.distance[unbroken] == 0),
         "randomised": float((logits - again).abs().max()),
         "batch_dependent": float((logits[:1] - alone).abs().max()),
         "spread": float(logits.std()),
@@ -80,6 +74,18 @@ def sanity_checks(
     if outcomes.member is not None:
         checks["broken_by"] = {name: int((outcomes.member == number).sum()) for number, name in enumerate(attack.members())}
     return checks
+
+
+def _share(images: Tensor) -> float:
+    return float(images.float().mean()) if len(images) else 0.0
+
+
+def _vanishing(model: nn.Module, x: Tensor, y: Tensor, attack: Attack, ball: Ball | None) -> Tensor:
+    """Return for which images (n,) there is no gradient, although the logits change in the ball."""
+    sizes = _gradient_sizes(model, x, y, attack) if len(x) else x.new_zeros(0)
+    vanishing = ~(sizes > 0) | ~sizes.isfinite()
+    vanishing[vanishing.clone()] = ~_flat(model, x[vanishing], ball)
+    return vanishing
 
 
 def _gradient_sizes(model: nn.Module, x: Tensor, y: Tensor, attack: Attack) -> Tensor:

@@ -1,8 +1,11 @@
 """Stored results: a Key names one. Folders of runs and audits, their weights and provenance."""
 
 import hashlib
+import inspect
 import json
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -105,7 +108,7 @@ class Key:
     def load(self, path: Path) -> xr.Dataset:
         """Return the result from a file; Damaged if it is of another subject or evaluation.
 
-        A UserError is raised if a folder of images has changed since the result was computed.
+        A UserError is raised if a folder of images or `own_code` has changed since the result was computed.
         """
         state = path.stat()
         data = _loaded(self, path, (state.st_mtime_ns, state.st_size)).copy(deep=True)
@@ -116,6 +119,10 @@ class Key:
                 f"the images in {self.subject.dataset} have changed since {self.subject.name} was computed on them "
                 f"({data.attrs['created']}); delete {folder} to compute it again, or rename the folder of the new images"
             )
+        code = own_code(self.subject, self.evaluation)
+        if code and code != data.attrs.get("code", code):
+            what = f"your code that {self.subject.name} uses has changed since it was computed ({data.attrs['created']})"
+            raise UserError(f"{what}; delete {path.parent} to compute it again, or give what is new another name")
         return data
 
     def lock(self) -> FileLock:
@@ -320,11 +327,44 @@ def provenance(
         "threads": str(threads),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    if code := own_code(subject, evaluation):
+        attrs["code"] = code
     if subject.weights_digest:
         attrs["weights"] = subject.weights_digest
     elif digest := folder_digest(subject.dataset) if images is None else images:
         attrs["images"] = digest
     return attrs | ({"evaluation": evaluation.json()} if evaluation is not None else {})
+
+
+# The tables that a user's script may extend, and the field that names an entry.
+_TABLES = {"classwise.defences": ("DEFENCES", "defence"), "classwise.models": ("MODELS", "model")}
+_TABLES |= {"classwise.core.datasets": ("DATASETS", "dataset"), "classwise.attacks": ("ATTACKS", "attack")}
+
+
+def own_code(subject: Subject, evaluation: Evaluation | None = None) -> str:
+    """Return a digest of the code of the defence, model, dataset and attacks that a user registers, "" without any.
+
+    The attacks are those of the training and of the evaluation. Of a script or a notebook only what is registered counts, of a
+    module the whole file.
+    """
+    sources = set()
+    for module, (table, field) in _TABLES.items():
+        entries = vars(sys.modules.get(module, object)).get(table, {})
+        for name in {getattr(one, field, None) for one in (subject, evaluation)} & set(entries):
+            sources |= {_source(part) for part in (entries[name], *vars(entries[name]).values())}
+    return digest(sorted(sources - {""})) if sources - {""} else ""
+
+
+def _source(part: object) -> str:
+    """Return the code of a function, or of the class of an object; "" for what is of this package or installed."""
+    code = part if inspect.isroutine(part) else type(part)
+    module = sys.modules.get(code.__module__)
+    with suppress(OSError, TypeError):  # without a file
+        file = Path(inspect.getfile(code))
+        installed = [str(Path(classwise.__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))]
+        if not any(file.is_relative_to(folder) for folder in installed):
+            return inspect.getsource(code if module is None or module.__name__ in ("__main__", "__mp_main__") else module)
+    return ""
 
 
 def stored_runs() -> Iterator[Path]:

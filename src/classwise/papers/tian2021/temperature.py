@@ -170,6 +170,19 @@ def stack_temperatures(outcomes: xr.Dataset, grid: Sequence[int] = INVERSE) -> x
     return combined.isel(defence=complete.values)
 
 
+def cosines_of_he(tempered: xr.Dataset) -> dict[str, Any]:
+    """Return the 1/T (`heat`) at which attacking the cosines of PGD-HE differs from PGD on the fewest images, `number` of `all`.
+
+    tempered: of `stack_temperatures`, in one form; without that network the result is empty.
+    """
+    if "pgd-he" not in tempered.defence:
+        return {}
+    scaled, bare = (tempered.sel(defence=name) for name in ("pgd-he", network_name("pgd-he", COSINES)))
+    differ = (bare.prediction != scaled.prediction.sel(inverse="1")).sum(["seed", "image"])
+    total = (scaled.truth.sel(inverse="1") >= 0).sum()
+    return {"heat": differ.idxmin("inverse"), "number": differ.min(), "all": total}
+
+
 def _cosines_apart(combined: xr.Dataset) -> xr.Dataset:
     """Return outcomes along readout with the networks evaluated with their cosines as further ones along defence."""
     scaled, bare = (combined.sel(readout=name, drop=True) for name in ("logits", COSINES))
