@@ -28,7 +28,7 @@ def sanity_checks(
     source_model: nn.Module | None = None,
     ball: Ball | None = None,
 ) -> dict[str, Any]:
-    """Return sanity checks of the outcomes of an attack on `images`, as plain values; `stats.sanity` turns them into warnings.
+    """Return sanity checks of an attack's outcomes on `images`, as plain values; `stats.sanity` turns them into warnings.
 
     "asked": number of images, evenly spaced, that are passed through the model again; right: number of them that the model (in a
     transfer attack, `source_model`) classifies correctly. zero_gradients: the share of these where the gradient of the attack's
@@ -48,13 +48,11 @@ def sanity_checks(
         with torch.no_grad():
             logits, again, alone = model(x), model(x), model(x[:1])
             certain, predicted = source(x).float().softmax(1).max(1)
-        right = predicted == y
-        vanishing = _vanishing(source, x[right], y[right], attack, ball)
-        still = (unbroken & (outcomes.distance == 0))[places]
-        flat = _flat(model, x[still], ball)
-        in_train_mode = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
+        vanishing = _vanishing(source, x[right := predicted == y], y[right], attack, ball)
+        flat = _flat(model, x[(unbroken & (outcomes.distance == 0))[places]], ball)
+        training = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
     reached = outcomes.distance[outcomes.distance.isfinite()]
-    checks: dict[str, Any] = {
+    checks = {
         "asked": len(x),
         "right": int(right.sum()),
         "zero_gradients": _share(vanishing),
@@ -65,15 +63,19 @@ def sanity_checks(
         "batch_dependent": float((logits[:1] - alone).abs().max()),
         "spread": float(logits.std()),
         "probabilities": look_like_probabilities(logits),
-        "training": in_train_mode,
+        "training": training,
         "farthest": float(reached.max()) if len(reached) else 0.0,
         "darkest": float(outcomes.pixels[:, 0].min()),
         "brightest": float(outcomes.pixels[:, 1].max()),
         "outside": 0 if attack.minimum_norm else int((~outcomes.inside).sum()),
     }
-    if outcomes.member is not None:
-        checks["broken_by"] = {name: int((outcomes.member == number).sum()) for number, name in enumerate(attack.members())}
-    return checks
+    return checks | _broken_by(outcomes, attack)
+
+
+def _broken_by(outcomes: Outcomes, attack: Attack) -> dict[str, dict[str, int]]:
+    if outcomes.member is None:
+        return {}
+    return {"broken_by": {name: int((outcomes.member == number).sum()) for number, name in enumerate(attack.members())}}
 
 
 def _share(images: Tensor) -> float:
