@@ -136,7 +136,7 @@ def test_names_are_escaped(audit):
     first = findings.audit_finding(audit, count, {"hidden gradients": f"{NAME} hides them"})
     assert f"**{ESCAPED} classifies" in first
     assert f"images of {ESCAPED} correctly" in first
-    assert f"Its weakest class is class {ESCAPED}: 25 %" in first
+    assert f"Its weakest class is {ESCAPED}: 25 %" in first
     text = audit_report.summary(audit, count, CHECK, [NAME, "c"])
     assert f"**Critical: {ESCAPED}.**" in text
     assert f"**class {ESCAPED}**: 25 %" in text

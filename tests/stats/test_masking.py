@@ -122,7 +122,7 @@ def checks_of(**failed):
 HALF = {"clean": [], "pgd-20": range(10), "fgsm": range(3)}
 LAST, MOST = ({"clean": [], "pgd-20": range(end), "fgsm": range(end - 50)} for end in (950, 198))
 EARLY, STEP = {"clean": [], "pgd-20": range(20), "fgsm": range(20)}, {"clean": [], "pgd-20": range(45), "fgsm": range(5)}
-SINGLE, WEAK, HIDDEN = [masking.SINGLE_STEP], [masking.WEAK], [sanity.HIDDEN]
+SINGLE, WEAK, HIDDEN, RENUMBERED = [masking.SINGLE_STEP], [masking.WEAK], [sanity.HIDDEN], [masking.RENUMBERED]
 # By what is shown: the number of images, those that each attack breaks, those that the curve breaks, failed checks, the causes.
 WARNED = {
     "one image of fifty": (50, HALF | {"square": [10]}, {"r1_10": range(5), "r2_10": range(10)}, {}, []),
@@ -131,7 +131,7 @@ WARNED = {
     "under a strong attack": (50, HALF | {"strong": range(10), "square": range(10, 30)}, {"r2_10": range(10)}, {}, HIDDEN),
     "without gradients": (50, HALF | {"square": range(10, 30)}, {"r2_10": range(10)}, {"zero_gradients": 1.0}, HIDDEN),
     "ten of the last 50 images": (1000, LAST | {"square": range(950, 960)}, {"r2_10": range(950)}, {}, []),
-    "the only image left": (50, {"clean": range(1, 50), "pgd-20": [], "square": [0]}, {"r2_10": []}, {}, []),
+    "the only image left": (50, {"clean": range(1, 50), "pgd-20": [], "square": [0]}, {"r2_10": []}, {}, RENUMBERED),
     "the last two of 200": (200, MOST | {"square": [198, 199]}, {"r2_10": range(198)}, {}, []),
     "broken above the radius": (50, EARLY, {"r1_10": range(10), "r2_10": range(20), "r4_10": []}, {}, []),
     "single step": (50, STEP, {"r1_10": range(45), "r2_10": range(30)}, {}, HIDDEN + SINGLE),
