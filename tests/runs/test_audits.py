@@ -21,6 +21,7 @@ from rich.console import Console
 from torch import nn
 
 from classwise import images, models, runs
+from classwise.book.audits import conclusion
 from classwise.charts import audit_report, class_explorer, gallery, style
 from classwise.core import results
 from classwise.core.audit import Audit
@@ -448,6 +449,35 @@ def test_a_users_network_may_leave_the_normalisation_to_the_audit(data, theirs):
     expected = audited_network.network(plain)((x - 0.25) / 0.5)
     assert torch.equal(audited_network.network(given)(x), expected)
     assert given.id != plain.id
+
+
+@pytest.mark.parametrize(
+    ("equal", "warnings", "limit", "says"),
+    [
+        (["a"], {}, None, ["the worst class, a, withstands the attacks on 20 % of its images (95 %: 6 to 51)"]),
+        (
+            ["a", "b"],
+            {},
+            30,
+            ["2 classes are equally weak: each withstands the attacks on 20 % of its images (95 %: 6 to 51), less than 30 %"],
+        ),
+        (
+            ["a"],
+            {"hidden gradients": "all vanish"},
+            10,
+            ["warning: hidden gradients: all vanish", "the worst class, a, withstands the"],
+        ),
+    ],
+)
+def test_the_terminal_says_warnings_and_which_classes_are_equally_weak(equal, warnings, limit, says):
+    content = {"worst_class": {"name": "a", "equal": equal, "accuracy": 20.0}, "warnings": warnings}
+    content |= {
+        "classes": {"a": {"accuracy": {masking.WORST: {"low": 5.7, "high": 51.0}}}},
+        "fail_below": limit and {"limit": limit},
+    }
+    lines = conclusion(content)
+    assert len(lines) == len(says)
+    assert all(line.startswith(begins) for line, begins in zip(lines, says, strict=True))
 
 
 def test_the_command_leaves_a_report_that_opens_anywhere(data, network, program, command, capsys, tmp_path):
