@@ -39,6 +39,7 @@ _GUIDE = (
     "glossary",
     "parameters",
     "python",
+    "own-code",
     "datasets",
     "audit",
     "recorded",
