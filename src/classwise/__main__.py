@@ -183,6 +183,7 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
     """Raise a UserError if a parameter of a notebook names something that does not exist."""
     from classwise import runs
     from classwise.core import datasets
+    from classwise.papers import registry
     from classwise.papers.scales import SCALES
 
     if name == "audit":
@@ -204,8 +205,9 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
         for one in [value] if isinstance(value, str) else value:
             if one not in table:
                 raise unknown(kind, one, table)
-    if given.get("defences") and "pgd-at" not in given["defences"]:
-        raise UserError(f"defences={list(given['defences'])} lacks pgd-at, with which {name} compares the others; add it")
+    chosen = given.get("defences")
+    if chosen and "pgd-at" not in chosen and len(registry.SECTIONS[name].defences) > 1:
+        raise UserError(f"defences={chosen!r} lacks pgd-at, with which {name} compares the others; add it")
     for dataset in [*(given.get("datasets") or []), *filter(None, [given.get("dataset")])]:
         datasets.check(dataset)
 

@@ -11,6 +11,7 @@ from classwise.attacks.balls import L2, Linf
 from classwise.attacks.evaluate import EvaluationSettings
 from classwise.core.errors import UserError
 from classwise.models import modes
+from classwise.stats.sanity import sanity_warnings
 
 
 class Escape(Attack):
@@ -224,7 +225,7 @@ class Threshold(nn.Module):
 
 
 @pytest.mark.parametrize("name", ["pgd-10", "strong", "fgsm"])
-def test_gradients_that_vanish_in_a_flat_ball_hide_nothing(name):
+def test_gradients_that_vanish_in_a_flat_ball_are_not_called_hidden(name):
     """Images whose mean pixel stays below the threshold in the whole ball are robust; those nearer to it are not."""
     test, radius = images.load("digits", "test"), 0.01
     x, y = test.batch(slice(None))
@@ -237,8 +238,11 @@ def test_gradients_that_vanish_in_a_flat_ball_hide_nothing(name):
         for ball in (Linf(radius), None)
     ]
     flat, without, mixed, _ = told
-    assert (flat["right"], flat["zero_gradients"], flat["unmoved"]) == (flat["asked"], 0.0, 0.0)
-    assert without["zero_gradients"] == 1.0
+    assert (flat["right"], flat["zero_gradients"], flat["unmoved"], flat["flat"]) == (flat["asked"], 0.0, 0.0, 1.0)
+    assert (without["zero_gradients"], without["flat"]) == (1.0, 0.0)
+    assert sanity_warnings(flat, flat["asked"]).keys() == {
+        "gradients vanish, and the logits are the same at 16 corners of the ball"
+    }
     near = (means[zeros] < model.threshold) & (means[zeros] > model.threshold - 0.9 * radius)
     assert mixed["zero_gradients"] == pytest.approx(float(near.sum()) / mixed["right"], abs=2 / mixed["right"])
     assert near.any()

@@ -300,14 +300,31 @@ def test_weights_fit_a_users_network_where_only_prefixes_differ(prefix, wrapped)
     said = models.load_into(network, named(state, prefix) | (LIBRARY if prefix == "module.model." else {}))
     assert torch.equal(network(X), taught((X - 0.1) / 0.1 if wrapped else X))
     words = {"the network keeps its 0.mean, 0.std": wrapped, "left out: module.normalizer.new_mean": prefix == "module.model."}
-    words |= {f"{prefix or 'nothing'} in the file stands for": prefix != ("1." if wrapped else "")}
+    own = "1." if wrapped else ""
+    words |= {f"names in the file have the prefix {prefix}": prefix not in ("", own)}
+    words |= {f"names in the file lack the prefix {own}": bool(own) and prefix != own}
     assert [word in said for word in words] == list(words.values())
 
 
 def test_pixel_statistics_of_a_file_are_taken_where_the_network_has_them():
     taught, network = (nn.Sequential(Normalise(), bare()) for _ in range(2))
     taught[0].mean.fill_(0.25)
-    assert models.load_into(network, named(taught.state_dict(), "module.")) == "module. in the file stands for nothing"
+    assert models.load_into(network, named(taught.state_dict(), "module.")) == "names in the file have the prefix module."
+    assert torch.equal(network(X), taught(X))
+
+
+def test_pixel_statistics_that_a_network_has_no_place_for_become_an_option():
+    said = models.load_into(bare(), nn.Sequential(Normalise(), bare()).state_dict())
+    assert said.endswith("add --normalise 0.4,0.4,0.4/0.3,0.3,0.3")
+
+
+def test_a_part_of_the_network_is_not_left_out_for_its_name():
+    def build():
+        return nn.Sequential(OrderedDict(normalizer=Normalise(), body=bare()))
+
+    taught, network = build(), build()
+    taught.normalizer.mean.fill_(0.25)
+    models.load_into(network, named(taught.state_dict(), "module."))
     assert torch.equal(network(X), taught(X))
 
 

@@ -33,8 +33,8 @@ def sanity_checks(
     "asked": number of images, evenly spaced, that are passed through the model again; right: number of them that the model (in a
     transfer attack, `source_model`) classifies correctly. zero_gradients: the share of these where the gradient of the attack's
     loss (cross-entropy if it has none) vanishes, is not finite or does not exist; saturated: where also the softmax is 1.
-    unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. With `ball`, neither
-    share has the images whose logits are the same in the ball as far as is seen: nothing is hidden there. randomised: the largest
+    unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. With `ball`, images
+    whose logits are the same at some corners of it are in neither share; flat: their share of those. randomised: the largest
     difference between the logits of two passes; batch_dependent: between two batches. probabilities: whether the logits look like
     some. training: the layers that stay in train mode. farthest, darkest, brightest: the largest distance and the range of pixels
     of the attacked images; outside: how many lie outside the ball, unless the attack is a minimum-norm attack. spread: standard
@@ -48,8 +48,8 @@ def sanity_checks(
         with torch.no_grad():
             logits, again, alone = model(x), model(x), model(x[:1])
             certain, predicted = source(x).float().softmax(1).max(1)
-        vanishing = _vanishing(source, x[right := predicted == y], y[right], attack, ball)
-        flat = _flat(model, x[(unbroken & (outcomes.distance == 0))[places]], ball)
+        vanishing, flat = _vanishing(source, x[right := predicted == y], y[right], attack, ball)
+        still = _flat(model, x[(unbroken & (outcomes.distance == 0))[places]], ball)
         training = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
     reached = outcomes.distance[outcomes.distance.isfinite()]
     checks = {
@@ -58,7 +58,8 @@ def sanity_checks(
         "zero_gradients": _share(vanishing),
         "saturated": _share(vanishing & (certain[right] == 1)),
         "unbroken": int(unbroken.sum()),
-        "unmoved": (1 - _share(flat)) * _share(outcomes.distance[unbroken] == 0),
+        "flat": _share(flat),
+        "unmoved": (1 - _share(still)) * _share(outcomes.distance[unbroken] == 0),
         "randomised": float((logits - again).abs().max()),
         "batch_dependent": float((logits[:1] - alone).abs().max()),
         "spread": float(logits.std()),
@@ -82,12 +83,13 @@ def _share(images: Tensor) -> float:
     return float(images.float().mean()) if len(images) else 0.0
 
 
-def _vanishing(model: nn.Module, x: Tensor, y: Tensor, attack: Attack, ball: Ball | None) -> Tensor:
-    """Return for which images (n,) there is no gradient, although the logits change in the ball."""
+def _vanishing(model: nn.Module, x: Tensor, y: Tensor, attack: Attack, ball: Ball | None) -> tuple[Tensor, Tensor]:
+    """Return for which images (n,) there is no gradient, although the logits change in the ball, and where they do not."""
     sizes = _gradient_sizes(model, x, y, attack) if len(x) else x.new_zeros(0)
-    vanishing = ~(sizes > 0) | ~sizes.isfinite()
-    vanishing[vanishing.clone()] = ~_flat(model, x[vanishing], ball)
-    return vanishing
+    without = ~(sizes > 0) | ~sizes.isfinite()
+    flat = without.clone()
+    flat[without] = _flat(model, x[without], ball)
+    return without & ~flat, flat
 
 
 def _gradient_sizes(model: nn.Module, x: Tensor, y: Tensor, attack: Attack) -> Tensor:

@@ -61,8 +61,8 @@ class Audit(Subject):
     eps, norm, attack, batch
         the attack and its radius; the number of images evaluated at a time.
     model, code, width
-        a name of models.MODELS, or "module:function", a function of the user's that returns a network on pixels in [0, 1]; the
-        sha256 of the file of that function; None for the width of the weights.
+        a name of models.MODELS, or "module:function", a function of the user's that returns a network; the sha256 of its module
+        and of what that imports from `home`; None for the width of the weights.
     normalise
         the input that the weights expect: "none" for pixels in [0, 1], "dataset" for pixels standardised by the mean and
         standard deviation of the dataset, or both as `parse_normalise` reads them; weights that hold a mean and std override it.

@@ -1,6 +1,7 @@
 """Folders of the project, its data and its images."""
 
 import os
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -30,6 +31,12 @@ def find_image_folder(path: str) -> Path:
     given = Path(path).expanduser()
     inside = images_folder() / given
     return next((folder for folder in (inside, given) if folder.is_dir()), inside)
+
+
+def is_users(file: Path) -> bool:
+    """Return whether a file of code is a user's, neither of this package nor installed."""
+    installed = [str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))]
+    return not any(file.is_relative_to(folder) for folder in installed)
 
 
 def check_data_folder(*, writing: bool = False) -> None:

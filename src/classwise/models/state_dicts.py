@@ -75,9 +75,15 @@ def _inner(path: Path, content: Any) -> Any:
         raise UserError(f"{path} holds a list of {len(content)} networks; save the state dict of one of them alone")
     if not _is_dict(content):
         return None
-    named = [content[name] for name in _PARTS if isinstance(content.get(name), Mapping | list)]
+    named = [
+        value
+        for name in _PARTS
+        if _is_dict(value := content.get(name)) or (isinstance(value, list) and any(map(_is_dict, value)))
+    ]
+    if named or any(isinstance(value, Tensor) for value in content.values()):
+        return named[0] if named else None
     dicts = [value for value in content.values() if _is_dict(value) and any(isinstance(one, Tensor) for one in value.values())]
-    return named[0] if named else dicts[0] if len(dicts) == 1 else None
+    return dicts[0] if len(dicts) == 1 else None
 
 
 def _is_safetensors(path: Path) -> bool:
@@ -144,11 +150,11 @@ def _plain(state: State, model: Classifier) -> tuple[dict[str, Tensor], list[str
         removed.append(prefix)
 
 
-def _statistics(state: State, channels: int) -> tuple[str, ...]:
-    """Return the names of a mean and a standard deviation of the pixels, where a file has both."""
+def _statistics(state: State, channels: int | None) -> tuple[str, ...]:
+    """Return the names of a mean and a standard deviation of the pixels, of so many channels or any, where a file has both."""
     for pair in _PIXEL_STATISTICS:
-        names = tuple(name for last in pair for name in state if name.split(".")[-1].strip("_") == last)
-        if len(names) == 2 and all(state[name].numel() == channels for name in names):
+        names = tuple(name for last in pair for name in state if name.split(".")[-1].strip("_").removeprefix("new_") == last)
+        if len(names) == 2 and all(state[name].numel() == (channels or state[names[0]].numel()) for name in names):
             mean, std = (state[name] for name in names)
             if mean.min() >= 0 and mean.max() <= 1 and std.min() > 0:
                 return names
@@ -203,7 +209,8 @@ def load_into(network: nn.Module, state: State) -> str:
         network.load_state_dict(dict(state))
         return ""
     wanted = {name: value for name, value in expected.items() if _is_weight(name)}
-    file = {name: value for name, value in state.items() if _is_weight(name) and not _BESIDE & set(name.split("."))}
+    beside = _BESIDE - {part for name in expected for part in name.split(".")}
+    file = {name: value for name, value in state.items() if _is_weight(name) and not beside & set(name.split("."))}
     if differences(wanted, file, _by_prefix(wanted, file)):
         wanted, file = ({name: some[name] for name in some if not _is_statistic(name)} for some in (wanted, file))
     pair = _by_prefix(wanted, file)
@@ -211,13 +218,17 @@ def load_into(network: nn.Module, state: State) -> str:
         closest = max({name: name for name in wanted}, pair, key=lambda some: sum(name in file for name in some.values()))
         raise UserError(differences(wanted, file, closest))
     network.load_state_dict(expected | {name: file[other] for name, other in pair.items()})
-    own, beside = (
-        [name for name in filter(_is_weight, some) if name not in used] for some, used in ((expected, wanted), (state, file))
+    own, left = (
+        [one for one in filter(_is_weight, some) if one not in used] for some, used in ((expected, wanted), (state, file))
     )
-    theirs, ours = (_prefix(some) or "nothing" for some in (file, wanted))
-    changes = {f"{theirs} in the file stands for {ours}": theirs != ours, f"left out: {', '.join(beside)}": beside}
-    changes[f"the network keeps its {', '.join(own)}"] = own
-    return "; ".join(words for words, said in changes.items() if said)
+    theirs, ours = _prefix(file), _prefix(wanted)
+    words = [f"names in the file have the prefix {theirs}"] * bool(theirs and theirs != ours)
+    words += [f"names in the file lack the prefix {ours}"] * bool(ours and theirs != ours)
+    words += [f"the network keeps its {', '.join(own)}"] * bool(own) + [f"left out: {', '.join(left)}"] * bool(left)
+    if not own and (pixels := _statistics({name: state[name] for name in left}, None)):
+        values = "/".join(",".join(f"{value:.4g}" for value in state[name].flatten().tolist()) for name in pixels)
+        words.append(f"if the network does not normalise its pixels itself, add --normalise {values}")
+    return "; ".join(words)
 
 
 def _by_prefix(wanted: State, file: State) -> dict[str, str]:

@@ -9,12 +9,13 @@ from classwise.core import datasets
 from classwise.core.audit import Audit
 from classwise.core.markup import escape, plural, printed_name
 from classwise.papers.say import effect, interval, sample, text
-from classwise.stats import aggregate, bootstrap, convergence, masking, metrics
+from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, sanity
 
 # What follows from the causes of an audit's warnings, for others than attacks that fail.
 _MEANING = {
     masking.SINGLE_STEP: "Accuracy under a single step is misleading.",
     masking.WEAK: "An audit with --attack strong tells which.",
+    sanity.FLAT: "These images are robust, or no attack can tell.",
     masking.RENUMBERED: "",
     masking.CHANCE: "",
 }

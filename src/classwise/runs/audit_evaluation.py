@@ -65,7 +65,7 @@ def ensure_keys(keys: Iterable[Key], console: Console | None = None, advice: str
         raise
     except Exception as error:
         subject = missing[0].subject
-        if not isinstance(subject, Audit) or not audited_network.place_of(error, subject.home):
+        if not (isinstance(subject, Audit) and ":" in subject.model and audited_network.place_of(error, subject.home)):
             raise
         why = audited_network.reason(error, subject.home)
         raise UserError(f"the network of {subject.model} failed in the audit ({why}); correct it and start again") from error

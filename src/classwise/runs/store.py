@@ -5,7 +5,6 @@ import inspect
 import json
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.core.files import digest, folder_digest, write
 from classwise.core.identity import Identified
-from classwise.core.paths import checkout, data_folder
+from classwise.core.paths import checkout, data_folder, is_users
 from classwise.core.results import Damaged
 from classwise.core.spec import Evaluation, Spec, Subject
 
@@ -342,28 +341,26 @@ _TABLES |= {"classwise.core.datasets": ("DATASETS", "dataset"), "classwise.attac
 
 
 def own_code(subject: Subject, evaluation: Evaluation | None = None) -> str:
-    """Return a digest of the code of the defence, model, dataset and attacks that a user registers, "" without any.
+    """Return a digest of the code of the defence, model, dataset and attacks that a user's script or module registers.
 
-    The attacks are those of the training and of the evaluation. Of a script or a notebook only what is registered counts, of a
-    module the whole file.
+    It is "" if all are of the package. The attacks are those of the training and of the evaluation. What this code calls is not
+    seen, nor what a notebook defines.
     """
     sources = set()
     for module, (table, field) in _TABLES.items():
         entries = vars(sys.modules.get(module, object)).get(table, {})
         for name in {getattr(one, field, None) for one in (subject, evaluation)} & set(entries):
-            sources |= {_source(part) for part in (entries[name], *vars(entries[name]).values())}
+            parts = (entries[name], *vars(entries[name]).values())
+            codes: list[Any] = [part if inspect.isroutine(part) else type(part) for part in parts]
+            sources |= set(map(_source, codes))
     return digest(sorted(sources - {""})) if sources - {""} else ""
 
 
-def _source(part: object) -> str:
-    """Return the code of a function, or of the class of an object; "" for what is of this package or installed."""
-    code = part if inspect.isroutine(part) else type(part)
-    module = sys.modules.get(code.__module__)
-    with suppress(OSError, TypeError):  # without a file
-        file = Path(inspect.getfile(code))
-        installed = [str(Path(classwise.__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))]
-        if not any(file.is_relative_to(folder) for folder in installed):
-            return inspect.getsource(code if module is None or module.__name__ in ("__main__", "__mp_main__") else module)
+@cache  # of what runs, whatever becomes of its file
+def _source(code: Any) -> str:
+    """Return the source of a function or a class; "" for what is not a user's, or is in no file."""
+    with suppress(OSError, TypeError):
+        return inspect.getsource(code) if is_users(Path(inspect.getfile(code))) else ""
     return ""
 
 

@@ -35,7 +35,7 @@ RULE = (
 # A network is called near chance up to this share of the way from chance to no mistake.
 _NEAR_CHANCE = 0.1
 # And its classes are called renumbered where another order would gain as many points.
-_RENUMBERED = 5.0
+_RENUMBERED, _FEW = 5.0, 10
 # Attacks that are not merely too weak where a black-box attack breaks more.
 THOROUGH = {"strong", "autoattack"}
 _USED = ["truth", "prediction", "misclassified"]
@@ -134,7 +134,7 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
     hidden = next((cause for cause in (sanity.RANDOM, sanity.SATURATED) if cause in causes), sanity.HIDDEN)
     broken = _broken(outcomes, curve, eps)
     ahead = _black_box_ahead(broken)
-    cause = sanity.HIDDEN if signs or THOROUGH & set(outcomes.attack.values) else WEAK
+    cause = sanity.HIDDEN if {*causes} - {sanity.FLAT} or THOROUGH & set(outcomes.attack.values) else WEAK
     signs += [(cause, f"a black-box attack alone breaks {ahead}")] if ahead else []
     missed = _ahead(_missed_at_larger_radius(outcomes, curve, eps), broken.correct, _ALONE)
     text = f"the attack of the curve breaks {missed} of the correctly classified images at some radius, but not at a larger one"
@@ -154,7 +154,12 @@ def warnings(outcomes: xr.Dataset, curve: xr.Dataset, eps: str, checks: Mapping[
 
 
 def clean_warnings(clean: xr.DataArray) -> dict[str, str]:
-    """Return warnings about the clean predictions by cause: a network near chance, classes in another order."""
+    """Return warnings about the clean predictions by cause: a network near chance, classes in another order.
+
+    There are none for fewer than _FEW images a class, of which another order is right on more by chance.
+    """
+    if int(clean.sum()) < _FEW * clean.sizes["label"]:
+        return {}
     chance, accuracy, relabelled = 100 / clean.sizes["label"], float(metrics.overall(clean)), metrics.best_relabelling(clean)
     if relabelled - accuracy > _RENUMBERED and relabelled > 50:
         text = f"with the classes of the dataset in another order it would be right on {relabelled:.0f} % of the clean images"

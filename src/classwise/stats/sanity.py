@@ -15,15 +15,16 @@ from classwise.stats import intervals
 
 BLACK_BOX_AHEAD = "a black-box attack breaks images that no white-box attack breaks"
 VANISH, _UNMOVED = "gradients vanish and the attack does not move", "the attack left images unchanged that it did not break"
+_FLAT = "gradients vanish, and the logits are the same at 16 corners of the ball"
 _SATURATED = "gradients vanish, since the softmax is exactly 0 or 1"
 _REPEATED, _BATCH, _TRAIN = "predictions change when repeated", "predictions depend on the batch", "layers stay in train mode"
 _PROBABILITIES = "outputs look like probabilities"
 _OUTSIDE = "attacked images lie outside the ball and count as unbroken"
 # What a warning indicates.
-HIDDEN, SATURATED, RANDOM = "hidden gradients", "saturated outputs", "random outputs"
+HIDDEN, SATURATED, RANDOM, FLAT = "hidden gradients", "saturated outputs", "random outputs", "a flat ball"
 _DEPENDENT = "outputs that depend on the batch"
 CAUSES = {VANISH: HIDDEN, _UNMOVED: HIDDEN, BLACK_BOX_AHEAD: HIDDEN, _SATURATED: SATURATED, _PROBABILITIES: SATURATED}
-CAUSES |= {_REPEATED: RANDOM, _BATCH: _DEPENDENT, _TRAIN: _DEPENDENT, _OUTSIDE: "an attack that leaves the ball"}
+CAUSES |= {_FLAT: FLAT, _REPEATED: RANDOM, _BATCH: _DEPENDENT, _TRAIN: _DEPENDENT, _OUTSIDE: "an attack that leaves the ball"}
 # A warning is given if the interval of a share of images lies above this, and above this share of the spread of the logits.
 _IMAGES = 0.01
 _NOISE = 1e-4
@@ -38,7 +39,7 @@ def stored_warnings(data: xr.Dataset) -> dict[str, str]:
 def sanity_warnings(checks: Mapping[str, Any], images: int) -> dict[str, str]:
     """Return the warnings that follow from the sanity checks of an attack on `images` images, each with its figure."""
     noise = _NOISE * max(checks["spread"], 1e-6)
-    vanishing, unmoved = checks["zero_gradients"], checks.get("unmoved", 0.0)
+    vanishing, unmoved, flat = checks["zero_gradients"], checks.get("unmoved", 0.0), checks.get("flat", 0.0)
     saturated = checks.get("saturated", 0.0) > vanishing / 2
     # Outcomes of earlier versions lack the number of images that are classified correctly.
     right = checks.get("right", checks.get("asked", images))
@@ -49,6 +50,7 @@ def sanity_warnings(checks: Mapping[str, Any], images: int) -> dict[str, str]:
     warnings = {
         _SATURATED: (saturated and gradients[0], gradients[1]),
         VANISH: (not saturated and gradients[0], gradients[1]),
+        _FLAT: (_exceeds(flat, right), f"{flat:.0%} of {right} correctly classified images"),
         _UNMOVED: (_exceeds(unmoved, checks.get("unbroken", images)), f"{unmoved:.0%} of them"),
         _REPEATED: (checks["randomised"] > noise, f"logits by {checks['randomised']:.2g}"),
         _BATCH: (batch > usual, f"logits by {batch:.2g}"),

@@ -1,29 +1,29 @@
 """The network of an audit: a user's weights, read without unpickling, in one of our models or in a module of theirs."""
 
+import ast
 import contextlib
 import hashlib
 import importlib
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
-import classwise
 from classwise import images, models
 from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import NoGradient, input_gradient
 from classwise.core.audit import Audit, parse_normalise
 from classwise.core.errors import UserError
 from classwise.core.files import folder_digest
-from classwise.core.paths import images_folder
+from classwise.core.paths import images_folder, is_users
 from classwise.images import Images
 from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 from classwise.runs.compute.device import device
@@ -118,7 +118,7 @@ def _training(audit: Audit) -> Images:
 
 
 def _users_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
-    """Return the network that the function of the user's module builds, with the given weights; no other code of theirs runs."""
+    """Return the network that the function of the user's module builds, with the given weights."""
     name, _, function = audit.model.partition(":")
     try:
         with importing(audit.home):
@@ -203,8 +203,10 @@ def _advice(model: nn.Module, error: BaseException) -> str:
     kinds = {str(value.dtype).removeprefix("torch.") for value in model.parameters() if value.dtype != torch.float32}
     if kinds:
         return f"its weights are {', '.join(sorted(kinds))} and pixels are float32: let the function return model.float()"
-    if "cuda" in str(error).lower():
+    if re.search("not compiled with CUDA|No CUDA GPUs|NVIDIA driver", str(error)):
         return "leave .cuda() out: the audit moves the network to its device"
+    if "same device" in str(error):
+        return "make its tensors on the device of the pixels: device=x.device"
     return "was it trained on images of another size or number of channels?"
 
 
@@ -215,21 +217,40 @@ def digest(file: Path) -> str:
 
 
 def code_digest(model: str, home: str) -> str:
-    """Return the sha256 of the user's module, or of all modules below `home` that it imports, also those that these import."""
+    """Return the sha256 of the user's module, or of all below `home` that import statements name, there and further on."""
     file = module_file(model, home)
     files = sorted({file, *_modules_below(model.partition(":")[0], home).values()})
     if len(files) == 1:
         return digest(file)
-    return hashlib.sha256("\n".join(f"{one.relative_to(home)} {digest(one)}" for one in files).encode()).hexdigest()
+    return hashlib.sha256("\n".join(f"{one.relative_to(home).as_posix()} {digest(one)}" for one in files).encode()).hexdigest()
 
 
 def _modules_below(name: str, home: str) -> dict[str, Path]:
-    """Return the files below a folder by the names under which a module imports them, read from the sources."""
-    finder = ModuleFinder(path=[home])
-    with contextlib.suppress(SyntaxError, ImportError):  # raised again, and said, when it is imported
-        finder.import_hook(name)
-    files = {known: getattr(module, "__file__", None) for known, module in finder.modules.items()}
-    return {known: Path(file) for known, file in files.items() if file}
+    """Return the files below a folder of a module and of all that import statements name, by the names of the modules."""
+    found, waiting = dict[str, Path](), [name]
+    while waiting:
+        known = waiting.pop()
+        # A module of a package runs that package first.
+        parents = [known[: place.start()] for place in re.finditer(r"\.", known)]
+        if known in found or (file := _file_below(known, home)) is None:
+            waiting += [one for one in parents if one not in found and _file_below(one, home)]
+            continue
+        found[known] = file
+        with contextlib.suppress(SyntaxError, ValueError):  # said when it is imported
+            waiting += [*parents, *_imports(ast.parse(file.read_bytes()), known, file.stem == "__init__")]
+    return found
+
+
+def _imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
+    """Yield the names of the modules that a module may import, absolute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
+            place = ".".join([*above, *filter(None, [node.module])])
+            yield place
+            yield from (f"{place}.{alias.name}" for alias in node.names)
 
 
 def module_file(model: str, home: str) -> Path:
@@ -266,7 +287,7 @@ def importing(home: str) -> Iterator[None]:
 
 
 def import_users_module(name: str, home: str) -> ModuleType:
-    """Return the user's module; it and what it imports below `home` are run from their sources, whatever was imported before."""
+    """Return the user's module; it and what its import statements name below `home` are run anew, from their sources."""
     file = _file_below(name, home)
     spec = None if file is None else spec_from_file_location(name, file)
     if file is None or spec is None:
@@ -288,7 +309,8 @@ def reason(error: BaseException, home: str = "") -> str:
 
 def place_of(error: BaseException, home: str) -> str:
     """Return the last line of a user's code, below `home`, that an error passed: "net.py, line 7"; "" if there is none."""
-    ours, frames = Path(classwise.__file__).parent, traceback.extract_tb(error.__traceback__)
-    theirs = [(file, frame.lineno) for frame in frames if (file := Path(frame.filename)).is_relative_to(home)]
-    kept = [(file, line) for file, line in theirs if not file.is_relative_to(ours) and "site-packages" not in file.parts]
-    return f"{kept[-1][0].relative_to(home)}, line {kept[-1][1]}" if kept else ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_relative_to(home) and is_users(file):
+            return f"{file.relative_to(home)}, line {frame.lineno}"
+    return ""

@@ -60,7 +60,8 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
         digest = folder_digest(subject.dataset)  # before the images are read: they may change meanwhile
         images, attack, ball = attack_inputs(subject, evaluation)
         model, source = _networks(subject, evaluation)
-        stamp = weights_digest(f"{classwise.__version__} {store.commit()} {_FIELDS}", model, source) + digest
+        code = store.own_code(subject, evaluation)
+        stamp = weights_digest(f"{classwise.__version__} {store.commit()} {_FIELDS} {code}", model, source) + digest
         kept = Resumable(key, key.file.with_suffix(PART), time.monotonic())
         parts: list[Outcomes] = []
 

@@ -74,7 +74,7 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
                 report("rebuild", 0, spec.epochs)
             attrs = store.provenance(spec, *device.name_and_threads(), images=digest)
             data["train"] = rebuild.training_images(spec, data["train"], folder, attrs)
-        state, recorder = _train(spec, data, digest, report, repair=repair)
+        state, recorder = _train(spec, data, digest + store.own_code(spec), report, repair=repair)
         for name in checkpoints(spec):
             finished = _finished(spec, state, name, data["train"])
             weights = {key: value.detach().cpu().contiguous() for key, value in finished.items()}
@@ -103,7 +103,7 @@ def _finished(spec: Spec, state: training.State, name: str, images: Images) -> W
 def _train(
     spec: Spec, data: Mapping[str, Images], digest: str, report: Report, *, repair: bool
 ) -> tuple[training.State, EpochMeasurements]:
-    """Train from the beginning or the checkpoint to the end; digest: of the images."""
+    """Train from the beginning or the checkpoint to the end; digest: of the images and of code of the user's own."""
     config, state, recorder = _begin(spec, data)
     checkpoint = Resumable(Key(spec), store.run_folder(spec) / store.CHECKPOINT)
 
