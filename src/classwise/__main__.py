@@ -205,8 +205,7 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
         for one in [value] if isinstance(value, str) else value:
             if one not in table:
                 raise unknown(kind, one, table)
-    chosen = given.get("defences")
-    if chosen and "pgd-at" not in chosen and len(registry.SECTIONS[name].defences) > 1:
+    if (chosen := given.get("defences")) and "pgd-at" not in chosen and len(registry.SECTIONS[name].defences) > 1:
         raise UserError(f"defences={chosen!r} lacks pgd-at, with which {name} compares the others; add it")
     for dataset in [*(given.get("datasets") or []), *filter(None, [given.get("dataset")])]:
         datasets.check(dataset)
