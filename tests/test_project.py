@@ -238,7 +238,7 @@ def check_command(words):
 
 
 def lines_of(text):
-    return [words for words in (shlex.split(line, comments=True) for line in text.splitlines()) if words]
+    return [words for words in (shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines()) if words]
 
 
 @pytest.mark.parametrize("text", blocks("bash"))
