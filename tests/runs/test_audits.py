@@ -475,7 +475,7 @@ def test_the_terminal_says_warnings_and_which_classes_are_equally_weak(equal, wa
     content = {"worst_class": {"name": "a", "equal": equal, "accuracy": 20.0}, "warnings": warnings}
     content |= {
         "classes": {"a": {"accuracy": {masking.WORST: {"low": 5.7, "high": 51.0}}}},
-        "fail_below": limit and {"limit": limit},
+        "fail_below": limit and {"limit": limit, "passed": False},
     }
     lines = conclusion(content)
     assert len(lines) == len(says)

@@ -30,15 +30,15 @@ def sanity_checks(
 ) -> dict[str, Any]:
     """Return sanity checks of an attack's outcomes on `images`, as plain values; `stats.sanity` turns them into warnings.
 
-    "asked": number of images, evenly spaced, that are passed through the model again; right: number of them that the model (in a
-    transfer attack, `source_model`) classifies correctly. zero_gradients: the share of these where the gradient of the attack's
-    loss (cross-entropy if it has none) vanishes, is not finite or does not exist; saturated: where also the softmax is 1.
-    unbroken: number of images that withstood the attack; unmoved: the share of these that it did not change. With `ball`, images
-    whose logits are the same at some corners of it are in neither share; flat: their share of those. randomised: the largest
-    difference between the logits of two passes; batch_dependent: between two batches. probabilities: whether the logits look like
-    some. training: the layers that stay in train mode. farthest, darkest, brightest: the largest distance and the range of pixels
-    of the attacked images; outside: how many lie outside the ball, unless the attack is a minimum-norm attack. spread: standard
-    deviation of the logits, the scale of differences. broken_by: number of images that each member of an ensemble broke first.
+    "asked": number of evenly spaced images that pass the model again; right: number of these that it (in a transfer attack,
+    `source_model`) classifies correctly. zero_gradients: the share of these where the gradient of the attack's loss (else
+    cross-entropy) vanishes, is not finite or does not exist; saturated: where also the softmax is 1. unbroken: number of images
+    that withstood the attack; unmoved: the share of these that it did not change. With `ball`, images whose logits are the same
+    at its corners are in neither share; flat: their share of those. randomised: the largest difference between the logits of two
+    passes; batch_dependent: of two batches. probabilities: whether the logits look like some. training: the layers that stay in
+    train mode. farthest, darkest, brightest: the largest distance and the range of pixels of the attacked images; outside: how
+    many lie outside the ball, unless the attack is a minimum-norm attack. spread: standard deviation of the logits, the scale of
+    differences. broken_by: number of images that each member of an ensemble broke first.
     """
     places = torch.linspace(0, len(images) - 1, min(_CHECKED, len(images)), device=images.pixels.device).round().long()
     x, y = images.batch(places)
