@@ -51,7 +51,6 @@ def sanity_checks(
         vanishing, flat = _vanishing(source, x[right := predicted == y], y[right], attack, ball)
         still = _flat(model, x[(unbroken & (outcomes.distance == 0))[places]], ball)
         training = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
-    reached = outcomes.distance[outcomes.distance.isfinite()]
     checks = {
         "asked": len(x),
         "right": int(right.sum()),
@@ -65,7 +64,7 @@ def sanity_checks(
         "spread": float(logits.std()),
         "probabilities": look_like_probabilities(logits),
         "training": training,
-        "farthest": float(reached.max()) if len(reached) else 0.0,
+        "farthest": float(outcomes.distance.nan_to_num(0.0, 0.0, 0.0).max()),
         "darkest": float(outcomes.pixels[:, 0].min()),
         "brightest": float(outcomes.pixels[:, 1].max()),
         "outside": 0 if attack.minimum_norm else int((~outcomes.inside).sum()),
