@@ -62,8 +62,7 @@ def step_by_step(subject: Subject, evaluation: Evaluation, *, repair: bool = Fal
         model, source = _networks(subject, evaluation)
         code = store.own_code(subject, evaluation)
         stamp = weights_digest(f"{classwise.__version__} {store.commit()} {_FIELDS} {code}", model, source) + digest
-        kept = Resumable(key, key.file.with_suffix(PART), time.monotonic())
-        parts: list[Outcomes] = []
+        kept, parts = Resumable(key, key.file.with_suffix(PART), time.monotonic()), list[Outcomes]()
 
         def take(state: dict[str, Any]) -> None:
             if state["stamp"] == stamp:
