@@ -69,7 +69,7 @@ def test_no_verdict_improves_under_a_stronger_attack(audited):
     for name in misclassified.attack.values:
         assert not (clean & ~misclassified.sel(attack=name)).any()
         assert not (misclassified.sel(attack=name) & ~worst).any()
-    repaired = outcomes.misclassified.sel(attack="clean") & ~outcomes.misclassified.sel(attack="square")
+    repaired = outcomes.misclassified.sel(attack="clean") & ~outcomes.misclassified.sel(attack="apgd-square")
     assert repaired.any(), "noise repairs some mistakes"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.autoattack import APGD, FAB, AutoAttack, Strong
+from classwise.attacks.autoattack import APGD, FAB, APGDThenSquare, AutoAttack, Strong
 from classwise.attacks.balls import Ball
 from classwise.attacks.base import Attack, AttackResult, Passes
 from classwise.attacks.carlini_wagner import CW
@@ -25,9 +25,9 @@ from classwise.attacks.square import Square
 from classwise.core.errors import UserError, unknown
 from classwise.core.options import configure
 
-__all__ = ["APGD", "ATTACKS", "CR", "CW", "FAB", "FGSM", "PGD", "Attack", "AttackResult", "AutoAttack", "Clean", "build"]
-__all__ += ["ConstraintRelaxation", "FriendlyPGD", "NAttack", "NoisyFGSM", "Passes", "Square", "Strong", "TargetedPGD"]
-__all__ += ["TemperaturePGD", "build_for_evaluation"]
+__all__ = ["APGD", "ATTACKS", "CR", "CW", "FAB", "FGSM", "PGD", "APGDThenSquare", "Attack", "AttackResult", "AutoAttack"]
+__all__ += ["Clean", "ConstraintRelaxation", "FriendlyPGD", "NAttack", "NoisyFGSM", "Passes", "Square", "Strong"]
+__all__ += ["TargetedPGD", "TemperaturePGD", "build", "build_for_evaluation"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ _GENERAL: dict[str, Attack] = {
     "apgd-t": APGD(loss="dlr-targeted"),
     "fab-t": FAB(),
     "square": Square(),
+    "apgd-square": APGDThenSquare(),
     "strong": Strong(),
     "autoattack": AutoAttack(),
     "cr": CR(),

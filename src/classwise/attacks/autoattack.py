@@ -299,6 +299,20 @@ class Strong(Ensemble):
 
 
 @dataclass(frozen=True)
+class APGDThenSquare(Ensemble):
+    """APGD-CE, then Square on the images that remain: what only an attack without gradients breaks, without its time on the rest.
+
+    steps: of the ascent. queries: of Square.
+    """
+
+    steps: Count = 20
+    queries: Count = 1000
+
+    def members(self) -> dict[str, Attack]:
+        return {"apgd-ce": APGD(steps=self.steps), "square": Square(queries=self.queries)}
+
+
+@dataclass(frozen=True)
 class AutoAttack(Strong):
     """The standard AutoAttack: APGD-CE, targeted APGD, targeted FAB, Square (Croce and Hein 2020b).
 

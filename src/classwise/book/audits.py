@@ -15,7 +15,7 @@ from classwise.charts import audit_report, class_explorer
 from classwise.core.audit import Audit
 from classwise.core.files import write
 from classwise.core.markup import decimal
-from classwise.runs import store
+from classwise.runs import audits, store
 from classwise.runs.audits import REPORT
 from classwise.stats import bootstrap, masking, metrics, sanity
 
@@ -24,6 +24,22 @@ _UNITS = dict.fromkeys(("overall", "worst", "worst_k", "gini", "accuracy", "firs
 _UNITS |= {"mcd": "points", "difference": "points", "cv": "points squared", "cv_unbiased": "points squared"}
 _UNITS |= {"attracted": "percent of all mistakes", "worst_share": "percent of bootstrap draws", "limit": "percent"}
 _UNITS |= {"critical_radius": "pixels from 0 to 1"}
+
+
+def audit_in_full(network: Any, images: Any, *, against: Any = None, **options: Any) -> tuple[Path, dict[str, Any]]:
+    """Return the page of the report of an audit and its numbers, as `classwise.audit` does."""
+    audit = runs.audit(network, dataset=images, **options)
+    other = None if against is None else audits.audit_against(audit, against, dataset=images, **options)
+    for one in filter(None, (audit, other)):
+        audits.run_audit(one)
+        _write(store.run_folder(one) / REPORT, numbers(one))
+    # The notebook of the report, in another process, reads the finished audits.
+    folders = {"weights": str(store.run_folder(audit)), "against": other and str(store.run_folder(other))}
+    return write_report(audit, other, folders | {"classes": options.get("classes")})
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    write(path, f"{json.dumps(data, indent=1)}\n".encode())
 
 
 def write_report(
@@ -37,10 +53,10 @@ def write_report(
     folder = store.run_folder(audit)
     page = folder / f"{'report' if against is None else f'against-{against.id}'}.html"
     target = page.with_suffix(".ipynb")
-    # The report is made in another folder.
+    # The report is made in another folder. It has no formulas, but a class may be named like one: MathJax is left out.
     notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
     name = audit.network if against is None else f"{audit.network} against {against.network}"
-    notebooks.standalone(target, page, build.scripts(), build.style(), f"{name}: an audit", code=False)
+    notebooks.standalone(target, page, build.scripts()[:1], build.style(), f"{name}: an audit", code=False)
     report = numbers(audit)
     if limit is not None:
         least = round(100 * limit, 9)
@@ -49,7 +65,7 @@ def write_report(
         report["fail_below"] = {"limit": least, "passed": passed}
     content = report if against is None else report | {"against": comparison(audit, against)}
     for place, data in {folder / REPORT: report, page.with_suffix(".json"): content}.items():
-        write(place, f"{json.dumps(data, indent=1)}\n".encode())
+        _write(place, data)
     return page, content
 
 

@@ -1,6 +1,7 @@
 """Kernels of notebooks, forked from a process that has imported what pages need."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing import current_process, forkserver, get_context
 from multiprocessing.context import ForkServerProcess
@@ -55,7 +56,14 @@ class _Provisioner(LocalProvisioner):
         self.cwd = kwargs.get("cwd") or os.getcwd()
         given = cmd[cmd.index("-f") :], kwargs["env"], str(self.cwd)
         self.process = _Kernel(target=_serve, args=given, daemon=True)
-        self.process.start()
+        # A process that is forked imports the script that called; one without a guard would run again, audits and all.
+        main = vars(sys.modules["__main__"])
+        hidden = {name: main.get(name) for name in ("__file__", "__spec__")}
+        main.update(dict.fromkeys(hidden))
+        try:
+            self.process.start()
+        finally:
+            main.update(hidden)
         self.pid = self.pgid = self.process.pid
         return self.connection_info
 

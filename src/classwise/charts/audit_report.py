@@ -16,6 +16,7 @@ from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit
 from classwise.core.errors import UserError
+from classwise.core.identity import radius_name
 from classwise.core.markup import decimal, escape, plural
 from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
@@ -78,10 +79,11 @@ def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, mar
     """Return the findings of an audit as a list in Markdown: its attack, the critical classes, the worst ones, the spread."""
     clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
     names = [name for name in names_of(count, "attack") if name not in ("clean", masking.WORST)]
+    radius = f"{radius_name(audit.eps)} ({_NORMS[audit.norm]})"
     alone = f"Under {audit.attack} alone it classifies {rate(count.sel(attack=audit.attack))} correctly"
     lines = [
         f"**Worst case.** {alone}; an image counts as broken if it is misclassified without an attack or if any of these breaks "
-        f"it: {', '.join(_attack_name(audit, name) for name in names)}, at radius {audit.eps} ({_NORMS[audit.norm]})."
+        f"it: {', '.join(_attack_name(audit, name) for name in names)}, at radius {radius}."
     ]
     lines += [
         f"**Critical: {escape(label)}.** Withstands the attacks on {_class_rate(worst, label)}."
@@ -103,9 +105,9 @@ def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, mar
 
 def _attack_name(audit: Audit, name: str) -> str:
     """Return an attack with what distinguishes it from its default."""
-    cheap = f"{audit.cheap.attack} ({audit.cheap.options['steps']} steps, radii up to {audit.eps})"
+    cheap = f"{audit.cheap.attack} ({audit.cheap.options['steps']} steps, radii up to {radius_name(audit.eps)})"
     queries = f"{name} (up to {audit.queries:,} queries)"
-    return cheap if name == masking.CURVE else queries if name == "square" else name
+    return cheap if name == masking.CURVE else queries if "square" in name else name
 
 
 def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
@@ -351,7 +353,7 @@ def attack_gap(audit: Audit, count: xr.DataArray) -> str:
     """Return how far the curve's attack, up to the audit's radius, lies above the worst case."""
     cheap, worst = (float(metrics.overall(count.sel(attack=name))) for name in (masking.CURVE, masking.WORST))
     return (
-        f"At radius {audit.eps} the curve is the worst case over all attacks, {worst:.1f} %. Its attack alone "
+        f"At radius {radius_name(audit.eps)} the curve is the worst case over all attacks, {worst:.1f} %. Its attack alone "
         f"({audit.cheap.attack}, {audit.cheap.options['steps']} steps) leaves {cheap:.1f} %, {cheap - worst:.1f} points more. "
         "Each point of the curve is an upper bound."
     )

@@ -16,6 +16,7 @@ from classwise.charts.curves import EPOCH
 from classwise.charts.descriptions import LINES, describe, extent, panel_title
 from classwise.charts.primitives import Choice, Show, class_lines, explorer, highlight, lines_with_bands
 from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, display_name, frame, label_angle, names_of, tooltip
+from classwise.core.identity import radius_name
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
@@ -97,10 +98,10 @@ def radius_explorer(
     count: of `radius_counts`. shown: the classes that can be chosen, first the one at the start. eps: the radius at the start.
     For `show` and `live` see `primitives.explorer`.
     """
-    written = names_of(count, "eps")
+    written, at = names_of(count, "eps"), radius_name(eps)
     choices = [
         Choice("chosen_class", list(shown), shown[0], "class"),
-        Choice("chosen_radius", written, eps if eps in written else written[-1], "radius"),
+        Choice("chosen_radius", written, at if at in written else written[-1], "radius"),
     ]
     table = rows(count.sel(label=[name for name in names_of(count) if name in shown]))
     start = table[(table["eps"] == choices[1].value) & (table["label"] == table["predicted"])]
@@ -207,7 +208,8 @@ def radius_counts(outcomes: xr.Dataset, curve: xr.Dataset) -> xr.DataArray:
     both = xr.concat([clean.expand_dims(eval_eps=["0"]), attacked], "eval_eps").assign_coords(predicted=curve.predicted)
     count = aggregate.counts(aggregate.cumulative_over_radius(both))
     eps = names_of(count, "eval_eps")
-    count = count.assign_coords(radius=("eval_eps", [float(Fraction(name)) for name in eps]), eps=("eval_eps", eps))
+    written = [radius_name(name) for name in eps]
+    count = count.assign_coords(radius=("eval_eps", [float(Fraction(name)) for name in eps]), eps=("eval_eps", written))
     return count.swap_dims(eval_eps="radius").drop_vars("eval_eps")
 
 

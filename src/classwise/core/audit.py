@@ -23,9 +23,9 @@ GRID = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3,
 _CHEAP = {"attack": "apgd-ce", "options": {"steps": 20}}
 # One step exposes networks that were trained against one step only, an attack without gradients exposes gradient masking: with
 # 100 queries it breaks almost none of the images that withstand `strong`, with 1,000 about 1 % of them.
-_CHECKS: tuple[dict[str, Any], ...] = {"attack": "fgsm"}, {"attack": "square", "options": {"queries": 1000}}
-# Attacks that make more queries than that, and how many.
-_QUERYING = {"square": 5000, "autoattack": 5000}
+_CHECKS: tuple[dict[str, Any], ...] = {"attack": "fgsm"}, {"attack": "apgd-square", "options": {"queries": 1000}}
+# Attacks that make as many queries or more, and how many.
+_QUERYING = {"apgd-square": 1000, "square": 5000, "autoattack": 5000}
 # A smaller radius is lost in the rounding of a pixel near 1.
 LEAST_RADIUS = Fraction(1, 1_000_000)
 # Paths on this machine, and what follows from the other fields: neither hashed nor stored with results.
@@ -134,6 +134,8 @@ class Audit(Subject):
     @property
     def title(self) -> str:
         """The dataset as sentences name it: a folder by its last part, without the options that every audit adds."""
+        if self.dataset.startswith("given-"):
+            return "your program"
         name, _, options = self.dataset.partition("?")
         kind, colon, path = name.partition(":")
         kept = "&".join(option for option in options.split("&") if option and option not in ("whole=1", "skip-bad=1"))

@@ -41,6 +41,11 @@ def digest(parts: Iterable[str | bytes | Path]) -> str:
     return result.hexdigest()
 
 
+def state(file: Path) -> os.stat_result:
+    """Return the size and times of a file; of a link that leads nowhere those of the link."""
+    return file.stat() if file.exists() else file.lstat()
+
+
 def folder_digest(dataset: str, *, times: bool = False) -> str:
     """Return a digest of the names and sizes of the files of a `folder:PATH`, with `times` also of their modification times.
 
@@ -53,6 +58,6 @@ def folder_digest(dataset: str, *, times: bool = False) -> str:
     for place, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for file in sorted(Path(place, name) for name in files if not name.startswith(".")):
-            stat = file.stat()
+            stat = state(file)
             digest.update(f"{file.relative_to(root)} {stat.st_size} {stat.st_mtime_ns if times else ''}\n".encode())
     return digest.hexdigest()[:16]

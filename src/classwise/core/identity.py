@@ -52,6 +52,11 @@ def radius_text(eps: str | float, norm: str = "linf", name: str = "eps") -> str:
     return text if "/" in text else format(Decimal(text).normalize(), "f")
 
 
+def radius_name(eps: str) -> str:
+    """Return a radius as sentences and charts write it, fractions in 255ths: "0.5/255" for "1/510"."""
+    return f"{float(255 * exact_radius(eps)):.6g}/255" if "/" in eps else eps
+
+
 def scaled_radius(eps: str, factor: Fraction) -> str:
     """Return a multiple of a radius in the notation of the radius: half of "8/255" is "4/255", half of "0.2" is "0.1"."""
     product = exact_radius(eps) * factor

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
+from classwise.core.files import state
+
 # An array of more bytes than this is mapped from the disk rather than read.
 LARGE = 1 << 30
 FOLDER = ".classwise"
@@ -39,7 +41,7 @@ def digest(root: Path, files: Iterable[Path]) -> str:
     """Return a digest of the names, sizes and times of files below `root`."""
     result = hashlib.sha256()
     for file in files:
-        stat = file.stat()
+        stat = state(file)
         result.update(f"{file.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return result.hexdigest()[:12]
 

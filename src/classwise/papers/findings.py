@@ -7,6 +7,7 @@ import xarray as xr
 from classwise.charts import audit_report
 from classwise.core import datasets
 from classwise.core.audit import Audit
+from classwise.core.identity import radius_name
 from classwise.core.markup import escape, plural, printed_name
 from classwise.papers.say import effect, interval, sample, text
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, sanity
@@ -111,7 +112,8 @@ def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) 
     for cause, why in warned.items():
         means = _MEANING.get(cause, "Other attacks may break more images." if metrics.correct(worst).any() else "")
         lines.append(f"Warning: {cause}. {escape(why[:1].upper() + why[1:])}. {means}".strip())
-    rest = f"At radius {audit.eps} an image counts as correct if no attack breaks it. Without an attack it is {plain}."
+    radius = radius_name(audit.eps)
+    rest = f"At radius {radius} an image counts as correct if no attack breaks it. Without an attack it is {plain}."
     rest += f" {weakest}" * bool(float(metrics.mcd(worst)))
     rest += " No sanity check of the attacks gives a warning." * (len(lines) == 1)
     return "\n\n".join([*(f"**{line}**" for line in lines), rest])

@@ -12,6 +12,7 @@ from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import input_gradient
 from classwise.core.audit import Audit, parse_normalise
 from classwise.core.errors import UserError, unknown
+from classwise.core.identity import radius_name
 from classwise.core.spec import Evaluation, Subject
 from classwise.images import Images
 from classwise.models.modes import frozen
@@ -84,7 +85,7 @@ def _evaluate(subject: Subject, evaluations: Sequence[Evaluation], console: Cons
     ) as bars:
         for evaluation in evaluations:
             began, title = time.perf_counter(), evaluation.attack
-            title += "" if title == "clean" else f" at {evaluation.eps}"
+            title += "" if title == "clean" else f" at {radius_name(str(evaluation.eps))}"
             bar = bars.add_task(title, total=None, step="")
             for done, total in evaluate.step_by_step(subject, evaluation, repair=True):
                 bars.update(bar, completed=done, total=total, step=f"image {done}/{total}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 from rich.console import Console
@@ -22,6 +22,11 @@ from classwise.runs import ensure, load, store
 from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, Key
 from classwise.stats import masking
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from classwise.images import Images
+
 # The file of the numbers of an audit, in its folder.
 REPORT = "report.json"
 # The defence that is audited by default.
@@ -33,12 +38,12 @@ _GENERIC = ("weights", "model", "checkpoint", "best", "last")
 
 
 def audit(
-    weights: str | None = None,
+    weights: "str | nn.Module | None" = None,
     *,
     model: str = "small-cnn",
     width: int | None = None,
     normalise: str = "none",
-    dataset: str = "digits",
+    dataset: "str | Images" = "digits",
     attack: str = "strong",
     eps: str | float = "0.2",
     norm: str = "linf",
@@ -53,35 +58,57 @@ def audit(
     """Return the audit of a file of weights; by default of a network of this study, which is trained first if necessary.
 
     weights: a file, the folder of a run, or the name of a defence, such as "trades": the network of the book; the folder of an
-    audit with its report.json is that audit, whatever the other options say. limit: number of images, the same of each class (all
-    of a class that has fewer). batch: None for an eighth of the images, from 8 to 50. home, out: folders, None for the current
-    one and for data/audits/. classes: those that are critical, only checked. For the others see `Audit`. A wrong option is a
-    UserError, before anything is trained. No outcomes are computed.
+    audit with its report.json is that audit, whatever the other options say; a network of this program, which takes pixels in
+    [0, 1] and returns logits, is audited as a copy. dataset: a name, or the images. limit: number of images, the same of each
+    class (all of a class that has fewer). batch: None for an eighth of the images, from 8 to 50. home, out: folders, None for the
+    current one and for data/audits/. classes: those that are critical, only checked. For the others see `Audit`. A wrong option
+    is a UserError, before anything is trained. No outcomes are computed.
     """
-    if weights and (Path(weights) / REPORT).is_file():
+    if isinstance(weights, str) and (Path(weights) / REPORT).is_file():
         return _stored(Path(weights).resolve())
-    from classwise.runs import audit_evaluation  # torch
+    from torch import nn
+
+    from classwise.runs import audit_evaluation
     from classwise.runs.compute import audited_network
 
-    path = _file(weights or _EXAMPLE)
-    settings: dict[str, Any] = {"model": model, "width": width, "normalise": normalise, "attack": attack, "eps": str(eps)}
-    settings |= {"norm": norm, "seed": seed} | ({} if batch is None else {"batch": batch})
+    given = weights if isinstance(weights, nn.Module) else None
+    name = str(weights or _EXAMPLE) if given is None else type(given).__name__
+    path = _file(name) if given is None else None
+    dataset = dataset if isinstance(dataset, str) else _registered(dataset)
+    settings: dict[str, Any] = {"width": width, "normalise": normalise, "attack": attack, "eps": str(eps), "norm": norm}
+    settings |= {"model": model if given is None else f"given:{name}", "seed": seed} | ({} if batch is None else {"batch": batch})
     settings |= {"home": str(Path(home or ".").resolve()), "out": str(Path(out).resolve()) if out else ""}
-    result = Audit(network="", sha256="", dataset=_absolute(dataset, skip_bad=skip_bad), **settings)
-    if ":" in model:
+    result = Audit(network=name, sha256="", dataset=_absolute(dataset, skip_bad=skip_bad), **settings)
+    if given is None and ":" in model:
         result = replace(result, code=audited_network.code_digest(model, result.home))
     available = audit_evaluation.check(result, classes or (), limit)
     result = replace(result, per_class=limit and limit // len(available.classes), reach=math.prod(available.shape) ** 0.5)
-    sample, path = audited_network.sample(result, available), path or _of_defence(weights or _EXAMPLE, model, dataset)
+    sample = audited_network.sample(result, available)
+    batch = batch or min(max(len(sample) // 8, 8), 50)
+    result = replace(result, images=audited_network.images_digest(sample), batch=batch)
+    if given is not None:
+        return replace(result, sha256=audited_network.keep(given, result))
+    path = path or _of_defence(name, model, dataset)
     _check_split(path, dataset)
-    return replace(
-        result,
-        network=path.parent.name if path.stem in _GENERIC else path.stem,
-        sha256=audited_network.digest(path),
-        images=audited_network.images_digest(sample),
-        batch=batch or min(max(len(sample) // 8, 8), 50),
-        weights=str(path),
-    )
+    network = path.parent.name if path.stem in _GENERIC else path.stem
+    return replace(result, network=network, sha256=audited_network.digest(path), weights=str(path))
+
+
+def _registered(given: "Images") -> str:
+    """Return the name that images of this program have from now on; a UserError for labels without a class."""
+    from classwise.runs.compute.audited_network import images_digest  # torch
+
+    if len(given) and not 0 <= int(given.labels.min()) <= int(given.labels.max()) < len(given.classes):
+        found = f"{int(given.labels.min())} to {int(given.labels.max())}"
+        raise UserError(f"labels must be from 0 to {len(given.classes) - 1}, of {len(given.classes)} classes, got {found}")
+
+    def read(split: str, seed: int) -> "Images":
+        if split != "test":
+            raise UserError("images that a program hands over are test images")
+        return given
+
+    datasets.DATASETS[name := f"given-{images_digest(given)}"] = datasets.DatasetInfo(read, classes=given.classes)
+    return name
 
 
 def _stored(folder: Path) -> Audit:
@@ -169,13 +196,14 @@ def audit_outcomes(audit: Audit) -> xr.Dataset:
     return masking.worst_case_outcomes(outcomes, curve, audit.eps).assign_attrs(same)
 
 
-def audit_against(first: Audit, weights: str, **options: Any) -> Audit:
+def audit_against(first: Audit, weights: "str | nn.Module", **options: Any) -> Audit:
     """Return the audit of other weights with the same options; a UserError if they are the same weights or do not fit."""
     from classwise.runs.compute import audited_network  # torch
 
     other = audit(weights, **options)
     if other.sha256 == first.sha256:
-        raise UserError(f"--against {weights} holds the same weights as --weights; name others")
+        name = weights if isinstance(weights, str) else other.network
+        raise UserError(f"--against {name} holds the same weights as --weights; name others")
     audited_network.network(other)
     return other
 

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import copy
 import hashlib
 import importlib
 import re
@@ -30,6 +31,8 @@ from classwise.runs.compute.device import device
 
 # A network so many times as wide as the weights of a file is not the one that was trained.
 _WIDER = 2
+# The networks that a program handed over, by what stands for the sha256 of their weights.
+_GIVEN: dict[str, nn.Module] = {}
 
 
 def sampled_images(audit: Audit) -> Images:
@@ -60,8 +63,28 @@ def images_digest(images: Images) -> str:
     return digest.hexdigest()[:16]
 
 
+def keep(network: nn.Module, audit: Audit) -> str:
+    """Keep a copy of a network for audits, and return a digest of its weights and of its logits for a few images of an audit.
+
+    The logits stand for its code, which no file may hold.
+    """
+    few = _few(audit)
+    model = _normalised(copy.deepcopy(network), audit, few).eval().to(device())
+    _try(model, few, audit)
+    with torch.no_grad():
+        logits = model(few.batch(slice(None))[0])
+    content = hashlib.sha256()
+    for name, value in [*model.state_dict().items(), ("logits", logits.float().round(decimals=3))]:
+        content.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        content.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    _GIVEN[digest := content.hexdigest()] = model
+    return digest
+
+
 def network(audit: Audit) -> nn.Module:
     """Return the network of an audit in eval mode, on the device; a UserError if it fails on the first few images."""
+    if audit.sha256 in _GIVEN:
+        return _GIVEN[audit.sha256]
     if not Path(audit.weights).is_file() or digest(Path(audit.weights)) != audit.sha256:
         raise UserError(f"{audit.weights} has changed since the audit began; start it again")
     if audit.code and code_digest(audit.model, audit.home) != audit.code:
@@ -72,12 +95,16 @@ def network(audit: Audit) -> nn.Module:
 
 @lru_cache(maxsize=1)
 def _built(audit: Audit, where: str) -> nn.Module:
-    given, available = models.read(Path(audit.weights)), sampled_images(audit)
-    few = available.take(torch.arange(min(8, len(available))))
+    given, few = models.read(Path(audit.weights)), _few(audit)
     model = _users_model(audit, given, few) if ":" in audit.model else _our_model(audit, given, few.to("cpu"))
     model = model.eval().to(where)
     _try(model, few, audit)
     return model
+
+
+def _few(audit: Audit) -> Images:
+    available = sampled_images(audit)
+    return available.take(torch.arange(min(8, len(available))))
 
 
 def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
@@ -137,8 +164,13 @@ def _users_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.M
         raise UserError(f"{audit.network} and what {audit.model} builds do not fit: {difference}; {advice}") from error
     if matched:
         print(f"{audit.network} fits {audit.model}: {matched}", file=sys.stderr)
+    return _normalised(built, audit, few)
+
+
+def _normalised(network: nn.Module, audit: Audit, few: Images) -> nn.Module:
+    """Return a network of the user's that takes pixels in [0, 1]."""
     scaled = _training(audit) if audit.normalise == "dataset" else few
-    return _Normalised(built, *statistics) if (statistics := _statistics(audit, scaled)) else built
+    return _Normalised(network, *statistics) if (statistics := _statistics(audit, scaled)) else network
 
 
 class _Normalised(nn.Module):
