@@ -10,7 +10,7 @@ from scipy.optimize import linprog, minimize
 from torch import nn
 
 from classwise.attacks import ATTACKS, CW, PGD, NAttack
-from classwise.attacks.autoattack import APGD, FAB, AutoAttack, Strong, onto_plane, windows
+from classwise.attacks.autoattack import APGD, FAB, APGDThenSquare, AutoAttack, Strong, onto_plane, windows
 from classwise.attacks.balls import L2, Linf
 from classwise.attacks.losses import dlr, margin_loss, targeted_dlr
 from classwise.attacks.relaxation import _RANKING, CR, ConstraintRelaxation
@@ -150,6 +150,18 @@ def test_an_ensemble_breaks_what_each_member_in_its_place_breaks_and_tells_which
     assert torch.equal(found.member == 0, first)
     assert not (strong & ~wrong).any()
     assert 0 < first.sum() <= wrong.sum() < len(x)
+
+
+def test_square_attacks_only_what_apgd_leaves(monkeypatch):
+    asked, own = [], Square.search
+    monkeypatch.setattr(Square, "search", lambda attack, model, x, *rest: (asked.append(len(x)), own(attack, model, x, *rest))[1])
+    model, x, y = curved()
+    found = APGDThenSquare(queries=200).run(model, x, y, NEAR, seeded())
+    first = broken(model, x, y, APGD(steps=20))
+    assert torch.equal(found.member == 0, first)
+    assert torch.equal(found.member >= 0, model(found.images).argmax(1) != y)
+    assert asked == [int((~first).sum())]
+    assert 0 < asked[0] < len(x)
 
 
 # Attacks of which each is the one before with more steps, restarts, targets or queries, and a ball for them.

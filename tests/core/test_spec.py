@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classwise.core.errors import UserError
-from classwise.core.identity import exact_radius, radius_text, radius_value, scaled_radius
+from classwise.core.identity import exact_radius, radius_name, radius_text, radius_value, scaled_radius
 from classwise.core.spec import Evaluation, Spec
 
 
@@ -110,6 +110,11 @@ def test_errors_are_named(values, message):
 )
 def test_multiples_of_a_radius_keep_its_notation(eps, factor, product):
     assert scaled_radius(eps, Fraction(factor)) == product
+
+
+@pytest.mark.parametrize(("eps", "name"), [("1/510", "0.5/255"), ("1/170", "1.5/255"), ("8/255", "8/255"), ("0.05", "0.05")])
+def test_sentences_write_radii_in_255ths_where_they_are_fractions(eps, name):
+    assert radius_name(eps) == name
 
 
 @given(count=st.integers(0, 254), denominator=st.integers(255, 999), decimal=st.decimals(0, 5, places=4))

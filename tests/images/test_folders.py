@@ -11,6 +11,7 @@ from PIL import Image
 
 from classwise import images
 from classwise.core.errors import UserError
+from classwise.core.files import folder_digest
 from classwise.images import cache, folders
 from classwise.images.cache import FOLDER
 
@@ -137,6 +138,18 @@ def test_files_that_cannot_be_read_are_counted_named_and_skipped_only_when_told(
     assert found.index.tolist() == [0, 1, 3, 4, 5, 6, 8, 9, 10]
     assert found.labels.tolist() == [0] * 5 + [1] * 4
     assert found.pixels[2].permute(1, 2, 0).numpy().tolist() == picture(3).tolist()
+
+
+def test_links_that_lead_nowhere_are_unreadable_files_and_no_classes(home):
+    signs(home / "signs", parts=("test",))
+    for name in ("yield", "go/6.png"):
+        (home / "signs" / "test" / name).symlink_to(home / "gone")
+    with pytest.raises(UserError, match=r"1 of 12 image files in .* cannot be read: go/6.png \(.*No such file"):
+        images.load("folder:signs", "test")
+    assert images.load("folder:signs?skip-bad=1", "test").classes == ("go", "stop")
+    before = folder_digest("folder:signs")
+    (home / "gone").write_bytes(b"no image")
+    assert folder_digest("folder:signs") != before
 
 
 DAMAGES = [

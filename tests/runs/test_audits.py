@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -517,6 +519,84 @@ def test_the_command_leaves_a_report_that_opens_anywhere(data, network, program,
         for scheme, width in (("light", 1280), ("dark", 1280), ("light", 375)):
             with opened(browser, page, scheme, width) as shown:
                 look(shown, scheme, width)
+
+
+# Nothing guards its top level, as in a notebook.
+SCRIPT = """
+import json
+from dataclasses import replace
+import torch
+from torch import nn
+import classwise
+from classwise import images
+
+class Net(nn.Module):
+    def __init__(self, slope):
+        super().__init__()
+        self.last, self.slope = nn.Linear(64, 10), slope
+
+    def forward(self, x):
+        return self.slope * self.last(x.flatten(1))
+
+def build(seed, slope=1.0):
+    torch.manual_seed(seed)
+    return Net(slope).train()
+
+test = images.load("digits", "test")
+test = replace(test, classes=tuple(f"$x^{name}$" for name in test.classes))
+network = build(0)
+page, numbers = classwise.audit(network, test, "0.1", limit=20, attack="fgsm", against=build(1))
+other, _ = classwise.audit(build(0, slope=2.0), test, "0.1", limit=20, attack="fgsm")
+print(json.dumps({"page": str(page), "numbers": numbers, "other": str(other), "training": network.training}))
+"""
+
+
+def test_a_program_audits_the_network_that_it_holds(data, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, cwd=tmp_path, timeout=900)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (line,) = done.stdout.splitlines()
+    said = json.loads(line)
+    page, numbers = Path(said["page"]), said["numbers"]
+    text = page.read_text()
+    assert "20 images of your program correctly" in text
+    assert "webpack_modules" not in text, "MathJax would draw names like formulas"
+    assert "$x^3$" in numbers["classes"]
+    assert numbers["audit"]["model"] == "given:Net"
+    assert json.loads(page.with_suffix(".json").read_text()) == numbers
+    assert page.name == f"against-{numbers['against']['id']}.html"
+    assert said["training"], "the network itself is left as it is"
+    assert Path(said["other"]).parent != page.parent, "the same weights in other code are another network"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda given: given.update(dataset=replace(given["dataset"], classes=("a", "b"))),
+            "labels must be from 0 to 1, of 2 cla",
+        ),
+        (
+            lambda given: given.update(weights=nn.Linear(3, 3)),
+            "given:Linear with the weights Linear cannot take images of 1 x 8 x 8",
+        ),
+        (lambda given: given.update(normalise="dataset"), "normalise=dataset needs the training images of your program"),
+        (lambda given: given.update(weights={"a": 1}), "weights are a dict; give a torch.nn.Module, or the name of a file"),
+    ],
+)
+def test_what_a_program_hands_over_is_checked_before_anything_is_attacked(data, change, says):
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    given = {"weights": flat, "dataset": images.load("digits", "test"), "eps": "0.1"}
+    change(given)
+    with pytest.raises(UserError, match=says):
+        runs.audit(**given)
+
+
+def test_a_network_of_a_program_may_leave_the_normalisation_to_the_audit(data):
+    flat, test = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), images.load("digits", "test")
+    audit = runs.audit(flat, dataset=test, eps="0.1", normalise="0.3/0.5", limit=20)
+    x, _ = test.batch(slice(0, 5))
+    assert torch.allclose(audited_network.network(audit)(x), flat((x - 0.3) / 0.5))
 
 
 def test_a_run_of_another_seed_is_not_audited_on_images_that_it_was_trained_on(data, trained, tmp_path):

@@ -1,6 +1,7 @@
 """The report of an audit: a notebook, the same as one HTML page, and its numbers as JSON."""
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def write_report(
     page = folder / f"{'report' if against is None else f'against-{against.id}'}.html"
     target = page.with_suffix(".ipynb")
     # The report is made in another folder. It has no formulas, but a class may be named like one: MathJax is left out.
-    notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb")
+    notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb", bar=sys.stderr.isatty())
     name = audit.network if against is None else f"{audit.network} against {against.network}"
     notebooks.standalone(target, page, build.scripts()[:1], build.style(), f"{name}: an audit", code=False)
     report = numbers(audit)

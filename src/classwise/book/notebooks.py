@@ -115,10 +115,13 @@ def check(path: Path, given: Mapping[str, Any]) -> None:
             raise UserError(f"parameter {name} must be {wanted}, got {value!r} ({type(value).__name__}){hint}")
 
 
-def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path, *, tolerant: bool = False) -> None:
+def execute(
+    source: Path, target: Path, given: Mapping[str, Any], failed: Path, *, tolerant: bool = False, bar: bool = False
+) -> None:
     """Run a notebook and write it with its outputs to `target`; if it raises, to `failed`, and raise NotebookFailed.
 
-    tolerant: a cell that raises keeps its error as output, and the cells behind it are run.
+    tolerant: a cell that raises keeps its error as output, and the cells behind it are run. bar: a bar on standard error counts
+    the cells.
     """
     from filelock import FileLock
 
@@ -127,7 +130,7 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path, 
     # Charts must be static even if a Jupyter server started this process: nobody can use their controls.
     os.environ.pop("JPY_SESSION_NAME", None)
     with FileLock(target.with_name(f".{target.stem}.lock")):  # another process may write the same page
-        reason = _run(source, part, given, tolerant=tolerant)
+        reason = _run(source, part, given, tolerant=tolerant, bar=bar)
         place = failed if reason else target
         place.parent.mkdir(parents=True, exist_ok=True)
         if part.exists():
@@ -136,14 +139,14 @@ def execute(source: Path, target: Path, given: Mapping[str, Any], failed: Path, 
         raise NotebookFailed(f"{source.name} failed: {reason}; see {failed}")
 
 
-def _run(source: Path, target: Path, given: Mapping[str, Any], *, tolerant: bool) -> str:
+def _run(source: Path, target: Path, given: Mapping[str, Any], *, tolerant: bool, bar: bool) -> str:
     """Run a notebook with papermill and return in a line what ended it, "" for nothing."""
     import papermill  # slow to import
 
     from classwise.book import kernels
 
     options: dict[str, Any] = {"parameters": dict(given), "kernel_name": "python3", "cwd": str(checkout())}
-    options |= {"progress_bar": False, "extra_arguments": ["--IPKernelApp.log_level=50"], "allow_errors": tolerant}
+    options |= {"progress_bar": bar, "extra_arguments": ["--IPKernelApp.log_level=50"], "allow_errors": tolerant}
     options["start_timeout"] = 600  # seconds: the first kernel waits for the imports of all, long on a busy machine
     for attempt in (1, 2):
         try:

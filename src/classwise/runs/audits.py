@@ -72,6 +72,8 @@ def audit(
     from classwise.runs.compute import audited_network
 
     given = weights if isinstance(weights, nn.Module) else None
+    if given is None and not isinstance(weights, str | Path | None):
+        raise UserError(f"weights are a {type(weights).__name__}; give a torch.nn.Module, or the name of a file")
     name = str(weights or _EXAMPLE) if given is None else type(given).__name__
     path = _file(name) if given is None else None
     dataset = dataset if isinstance(dataset, str) else _registered(dataset)
