@@ -682,5 +682,7 @@ def test_a_training_never_goes_on_with_other_images(data, folder, tmp_path, monk
     with pytest.raises(KeyboardInterrupt):
         train.train(folder, killed_after_an_epoch)
     (tmp_path / "signs" / "a" / "0.png").write_bytes((tmp_path / "signs" / "b" / "0.png").read_bytes() + b" ")
-    with pytest.raises(Damaged, match="cannot be resumed from: the images in folder:signs have changed; delete it to train"):
+    with pytest.raises(
+        Damaged, match="cannot be resumed from: the images in folder:signs have changed, or code of yours; delete it to train"
+    ):
         train.train(folder)

@@ -2,15 +2,21 @@
 
 import importlib
 import linecache
+import re
 import sys
 from dataclasses import replace
 
 import pytest
+from torch import nn
 
 from classwise import runs
+from classwise.attacks import ATTACKS
+from classwise.core.datasets import DATASETS, DatasetInfo
 from classwise.core.errors import UserError
+from classwise.core.results import Damaged
 from classwise.core.spec import Spec
 from classwise.defences import DEFENCES
+from classwise.models import MODELS, Design
 from classwise.runs import store
 from classwise.runs.compute import audited_network, train
 
@@ -52,23 +58,82 @@ MINE = Defence(Mine())
 """
 
 
-def test_a_run_of_a_defence_that_was_edited_is_not_shown_as_that_of_the_new_one(data, tmp_path, monkeypatch):
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Imports a module of a user's from its text, each time anew."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    spec = Spec(dataset="digits", eps="0.1", defence="mine", width=4, epochs=1)
 
-    def write(factor):
-        (tmp_path / "of_mine.py").write_text(DEFENCE.format(factor=factor))
+    def written(text):
+        (tmp_path / "of_mine.py").write_text(text)
         sys.modules.pop("of_mine", None)
         linecache.clearcache()
-        monkeypatch.setitem(DEFENCES, "mine", importlib.import_module("of_mine").MINE)
+        return importlib.import_module("of_mine")
 
-    write(1.0)
+    return written
+
+
+def test_a_run_of_a_defence_that_was_edited_is_not_shown_as_that_of_the_new_one(data, write, monkeypatch):
+    spec = Spec(dataset="digits", eps="0.1", defence="mine", width=4, epochs=2)
+
+    def define(factor):
+        monkeypatch.setitem(DEFENCES, "mine", write(DEFENCE.format(factor=factor)).MINE)
+
+    def stop(step, done, total):
+        if (step, done) == ("train", 1):
+            raise KeyboardInterrupt
+
+    define(1.0)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(spec, stop)
+    define(3.0)
+    with pytest.raises(Damaged, match="cannot be resumed from: the images in digits have changed, or code of yours; delete it"):
+        train.train(spec)
+    define(1.0)
     train.train(spec)
     assert runs.history([spec]).attrs
-    write(3.0)
+    define(3.0)
     with pytest.raises(UserError, match=r"your code that mine-\w+ uses has changed since it was computed \(.*\); delete"):
         runs.history([spec])
-    write(1.0)
+    define(1.0)
     assert runs.history([spec]).attrs
     assert store.own_code(replace(spec, defence="trades", attack="pgd-10")) == ""
+
+
+ENTRIES = {
+    "a model": (MODELS, lambda module: Design(module.work, 4), {"model": "mine"}),
+    "a dataset": (DATASETS, lambda module: DatasetInfo(module.work), {"dataset": "mine"}),
+    "an attack": (ATTACKS, lambda module: module.Mine(), {"attack": "mine"}),
+}
+ENTRY = """
+from classwise.attacks import FGSM
+
+def work(*given):
+    return {factor}
+
+class Mine(FGSM):
+    factor = {factor}
+"""
+
+
+@pytest.mark.parametrize("what", ENTRIES)
+def test_what_a_user_registers_is_known_by_its_code(what, write, monkeypatch):
+    table, entry, field = ENTRIES[what]
+    codes = []
+    for factor in (1, 2, 1):
+        monkeypatch.setitem(table, "mine", entry(write(ENTRY.format(factor=factor))))
+        codes.append(store.own_code(Spec(**{"dataset": "digits", "eps": "0.1"} | field)))
+    assert codes[0] == codes[2] != codes[1]
+    assert all(codes)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("Torch not compiled with CUDA enabled", r"leave \.cuda\(\) out"),
+        ("Expected all tensors to be on the same device, but found two", "make its tensors on the device of the pixels"),
+        ("mat1 and mat2 shapes cannot be multiplied", "images of another size or number of channels"),
+    ],
+)
+def test_an_error_of_a_network_comes_with_what_may_help(error, says):
+    assert re.search(says, audited_network._advice(nn.Linear(2, 2), RuntimeError(error)))

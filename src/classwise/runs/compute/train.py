@@ -109,7 +109,7 @@ def _train(
 
     def take(saved: dict[str, Any]) -> None:
         if saved.get("images", "") != digest:
-            raise ValueError(f"the images in {spec.dataset} have changed")
+            raise ValueError(f"the images in {spec.dataset} have changed, or code of yours")
         state.load_state_dict(saved["state"])
         recorder.load_state_dict(saved["recorded"])
 
