@@ -236,6 +236,19 @@
       picked: set(stores(chart), (text) => JSON.parse(text)).filter(drawn),
     };
   }
+  // A drawing as it is seen, without the words that would cover others: the address of an image of twice its size.
+  async function picture(svg, kind) {
+    const copy = svg.cloneNode(true), {width, height} = svg.viewBox.baseVal, image = new Image();
+    Object.assign(copy.style, {background: getComputedStyle(document.body).backgroundColor, width: "", height: ""});
+    for (const [name, value] of Object.entries({width, height})) copy.setAttribute(name, 2 * value);
+    const text = new XMLSerializer().serializeToString(copy);
+    image.src = URL.createObjectURL(new Blob([text], {type: "image/svg+xml"}));
+    if (kind === "svg") return image.src;
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), {width: 2 * width, height: 2 * height});
+    canvas.getContext("2d").drawImage(image, 0, 0);
+    return canvas.toDataURL("image/png");
+  }
   // Beside the data of a figure: its charts as images, and a link that opens it with the present choices.
   function share(figure) {
     const place = figure && figure.querySelector(".figure-data");
@@ -247,10 +260,9 @@
       place.append(" · ", button);
     };
     for (const kind of ["png", "svg"]) add(kind.toUpperCase(), async () => {
-      for (const [number, {result: {view}}] of shown().entries()) {
-        const href = await view.background(getComputedStyle(document.body).backgroundColor).toImageURL(kind, 2);
+      for (const [number, chart] of shown().entries()) {
+        const href = await picture(element(chart).querySelector("svg"), kind);
         Object.assign(document.createElement("a"), {href, download: `${figure.id}${number ? `-${number + 1}` : ""}.${kind}`}).click();
-        view.background("transparent");
       }
     });
     add("Link", async (button) => {
