@@ -130,6 +130,6 @@ def accuracies(
         result[f"classes, {column}"] = float((select_classes * table["images"]).sum() / table["images"].sum()), 0.05
     gap, check = audit_report.attack_gap(audit, count), masking.black_box_check(outcomes, curve, audit.eps)
     result |= {f"gap {place}": (float(text), 0.05) for place, text in enumerate(re.findall(r"([\d.]+) %", gap))}
-    first = audit_report.summary(audit, count, check).splitlines()[0]
+    first = audit_report.attack_summary(audit, count, check).splitlines()[0]
     result["summary"] = float(re.search(r"classifies (\d+) %", first)[1]), 0.5
     return result

@@ -48,8 +48,10 @@ def test_the_summary_says_what_was_counted_the_critical_classes_first(audit):
         "audit-report",
         *(findings.audit_finding(replace(audit, network=name), count, {}) for name in ("mine", "strong", "pgd-at-0123456789")),
         *(findings.audit_finding(audit, one, {"hidden gradients": "numbers"}) for one in weak),
-        audit_report.summary(audit, count, CHECK, ["2", "2"]),
-        audit_report.summary(audit, alike, masking.BlackBoxCheck(60, 0, 0)),
+        audit_report.summary(count, ["2", "2"]),
+        audit_report.summary(alike),
+        audit_report.attack_summary(audit, count, CHECK),
+        audit_report.attack_summary(audit, alike, masking.BlackBoxCheck(60, 0, 0)),
         audit_report.sample_note(audit, count),
     )
     with pytest.raises(ValueError, match="robust accuracy is above clean accuracy"):
@@ -137,10 +139,10 @@ def test_names_are_escaped(audit):
     assert f"**{ESCAPED} classifies" in first
     assert f"images of {ESCAPED} correctly" in first
     assert f"Its weakest class is {ESCAPED}: 25 %" in first
-    text = audit_report.summary(audit, count, CHECK, [NAME, "c"])
+    text = audit_report.summary(count, [NAME, "c"])
     assert f"**Critical: {ESCAPED}.**" in text
     assert f"**class {ESCAPED}**: 25 %" in text
-    best = audit_report.summary(audit, counted(CLEAN, WORST, names=["a", NAME, "c"]), CHECK)
+    best = audit_report.summary(counted(CLEAN, WORST, names=["a", NAME, "c"]))
     assert f"best class ({ESCAPED})" in best
     assert f"misclassified as class {ESCAPED} (60 %)" in best
     cosine = xr.DataArray(np.eye(3), dims=("label", "other"), coords={"label": count.label.values, "other": count.label.values})
@@ -165,5 +167,5 @@ def test_the_correlation_has_its_p_value():
 
 @pytest.mark.parametrize(("left", "broken", "stated"), [(60, 0, True), (60, 3, False), (19, 0, False)])
 def test_what_the_black_box_check_detects_is_stated_where_it_broke_none_of_enough_images(audit, left, broken, stated):
-    text = audit_report.summary(audit, counted(CLEAN, WORST), masking.BlackBoxCheck(100, left, broken))
+    text = audit_report.attack_summary(audit, counted(CLEAN, WORST), masking.BlackBoxCheck(100, left, broken))
     assert ("it would have broken one with probability 0.90" in text) == stated

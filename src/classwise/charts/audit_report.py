@@ -75,17 +75,10 @@ def _class_rate(count: xr.DataArray, label: str) -> str:
     return f"{text}, most often misclassified as class {most} ({share:.0f} %)" if share else text
 
 
-def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, marked: Sequence[str] | None = None) -> str:
-    """Return the findings of an audit as a list in Markdown: its attack, the critical classes, the worst ones, the spread."""
+def summary(count: xr.DataArray, marked: Sequence[str] | None = None) -> str:
+    """Return the findings of an audit as a list in Markdown: the critical classes, the weakest ones, the spread."""
     clean, worst = count.sel(attack="clean"), count.sel(attack=masking.WORST)
-    names = [name for name in names_of(count, "attack") if name not in ("clean", masking.WORST)]
-    radius = f"{radius_name(audit.eps)} ({_NORMS[audit.norm]})"
-    alone = f"Under {audit.attack} alone it classifies {rate(count.sel(attack=audit.attack))} correctly"
     lines = [
-        f"**Worst case.** {alone}; an image counts as broken if it is misclassified without an attack or if any of these breaks "
-        f"it: {', '.join(_attack_name(audit, name) for name in names)}, at radius {radius}."
-    ]
-    lines += [
         f"**Critical: {escape(label)}.** Withstands the attacks on {_class_rate(worst, label)}."
         for label in dict.fromkeys(marked or [])
     ]
@@ -97,7 +90,19 @@ def summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck, mar
         f"**Spread.** {between} lie {value:.0f} points in the worst case (95 %: {low:.0f} to {high:.0f}); "
         f"without an attack {float(metrics.mcd(clean)):.0f}."
     )
-    lines.append(f"**Black-box check.** {_black_box(audit, check)}")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def attack_summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxCheck) -> str:
+    """Return as a list in Markdown what the attacks of an audit are, and what those without gradients broke."""
+    names = [name for name in names_of(count, "attack") if name not in ("clean", masking.WORST)]
+    radius = f"{radius_name(audit.eps)} ({_NORMS[audit.norm]})"
+    alone = f"Under {audit.attack} alone the network classifies {rate(count.sel(attack=audit.attack))} correctly"
+    lines = [
+        f"**Worst case.** {alone}; an image counts as broken if it is misclassified without an attack or if any of these breaks "
+        f"it: {', '.join(_attack_name(audit, name) for name in names)}, at radius {radius}.",
+        f"**Black-box check.** {_black_box(audit, check)}",
+    ]
     if audit.attack not in masking.THOROUGH:
         lines.append(f"**Note.** {audit.attack} is a quick look: `--attack strong` may break more images.")
     return "\n".join(f"- {line}" for line in lines)
