@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 
 from classwise.core import paths
-from classwise.core.errors import UserError, check_once, unknown
+from classwise.core.errors import UserError, check_known, check_once
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Class-wise adversarial robustness, recomputed.")
 console = Console(stderr=True)
@@ -52,8 +52,7 @@ def _scale(given: str | None) -> str | None:
     """Return the name of a scale; a UserError unless there is one."""
     from classwise.papers.scales import SCALES
 
-    if given is not None and given not in SCALES:
-        raise unknown("scale", given, SCALES)
+    check_known("scale", [] if given is None else [given], SCALES)
     return given
 
 
@@ -202,9 +201,7 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
         tables["defences"] = ("defence", DEFENCES)
     for parameter, (kind, table) in tables.items():
         value = given.get(parameter) or []
-        for one in [value] if isinstance(value, str) else value:
-            if one not in table:
-                raise unknown(kind, one, table)
+        check_known(kind, [value] if isinstance(value, str) else value, table)
     if (chosen := given.get("defences")) and "pgd-at" not in chosen and len(registry.SECTIONS[name].defences) > 1:
         raise UserError(f"defences={chosen!r} lacks pgd-at, with which {name} compares the others; add it")
     for dataset in [*(given.get("datasets") or []), *filter(None, [given.get("dataset")])]:

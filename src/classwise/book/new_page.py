@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from string import Template
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 from classwise.core.paths import checkout
 from classwise.papers import registry
 
@@ -25,8 +25,7 @@ def new_page(name: str) -> list[Path]:
         form = "paper/number-words, in letters a to z, digits and hyphens"
         raise UserError(f"NAME={name!r} is not of the form {form}; write one like tian2021/7-new-question")
     folder, words = match["folder"], match["words"]
-    if folder not in registry.PAPERS:
-        raise unknown("paper", folder, registry.PAPERS)
+    check_known("paper", [folder], registry.PAPERS)
     module, root = words.replace("-", "_"), checkout()
     package = root / "src" / "classwise" / "papers" / folder
     texts = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from classwise.core import files
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 from classwise.core.options import matches_type
 from classwise.core.paths import checkout
 
@@ -46,8 +46,7 @@ def names() -> list[str]:
 def find(name: str) -> Path:
     """Return the file of a notebook, named with or without its folder and suffix."""
     short = re.sub(r"^notebooks/|\.ipynb$", "", name)
-    if short not in names():
-        raise unknown("notebook", short, names())
+    check_known("notebook", [short], names())
     return folder() / f"{short}.ipynb"
 
 
@@ -106,8 +105,7 @@ def check(path: Path, given: Mapping[str, Any]) -> None:
     """Raise a UserError if the notebook has no such parameter, or if a value is not of the type in its parameters cell."""
     known = parameters(path)
     for name, value in given.items():
-        if name not in known:
-            raise unknown("parameter", name, known)
+        check_known("parameter", [name], known)
         wanted = known[name].annotation or "Any"
         kind = eval(wanted, dict(vars(typing)))  # of a notebook that is executed next
         if not matches_type(value, kind):

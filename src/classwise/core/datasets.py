@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known, unknown
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,7 @@ def class_names(dataset: str) -> tuple[str, ...]:
 
 def select_classes(names: tuple[str, ...], some: Sequence[str]) -> tuple[str, ...]:
     """Return the classes to train on, all of `names` where `some` is empty; a UserError for an unknown class or a single one."""
-    for name in some:
-        if name not in names:
-            raise unknown("class", name, names)
+    check_known("class", some, names)
     if len(set(some)) == 1:
         raise UserError(f"1 class left of {', '.join(names)}: a classifier needs at least two")
     return tuple(name for name in names if name in some or not some)

@@ -1,6 +1,6 @@
 """Errors of the user in one sentence: what was given, what was expected, what to do."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 # A table with more names than this is not listed if there are near ones, of which so many are.
@@ -33,6 +33,13 @@ def unknown(kind: str, got: object, valid: Collection[str]) -> UserError:
     if near and len(names) > _LISTED:
         listed = f"there are {len(names)}, such as {', '.join(near)}"
     return UserError(f"unknown {kind} {got!r}{hint}; {listed}")
+
+
+def check_known(kind: str, names: Iterable[object], valid: Collection[str]) -> None:
+    """Raise the error of `unknown` for the first of some names that is not in a table."""
+    for name in names:
+        if name not in valid:
+            raise unknown(kind, name, valid)
 
 
 def check_once(name: str, values: Sequence[object]) -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Self
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 
 # Raise this when the mathematics of training changes, so that no stale run is mistaken for a new one.
 TRAINING_VERSION = 1
@@ -39,8 +39,7 @@ def radius_text(eps: str | float, norm: str = "linf", name: str = "eps") -> str:
     Pixels run from 0 to 1. An unknown norm is a UserError, and so are a negative radius and an Linf radius of 1 or more: the unit
     is wrong.
     """
-    if norm not in NORMS:
-        raise unknown("norm", norm, NORMS)
+    check_known("norm", [norm], NORMS)
     value = exact_radius(eps, name)
     if value < 0:
         raise UserError(f"{name}={eps} is negative; a radius is 0 or more, like 0.1 or 8/255")
@@ -114,9 +113,7 @@ class Identified:
         """Return the instance that `json` wrote; an unknown field is a UserError."""
         values, names = json.loads(text), [field.name for field in fields(cls)]  # type: ignore[arg-type]
         values.pop("recipe", None)
-        for name in values:
-            if name not in names:
-                raise unknown(f"field of {cls.__name__}", name, names)
+        check_known(f"field of {cls.__name__}", values, names)
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
     def __hash__(self) -> int:

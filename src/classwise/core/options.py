@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 
 Part = TypeVar("Part")
 
@@ -82,8 +82,7 @@ def configure(part: Part, options: Mapping[str, object], what: str) -> Part:
     """
     names = [field.name for field in fields(part)]  # type: ignore[arg-type]
     for name, value in options.items():
-        if name not in names:
-            raise unknown(f"option of {what}", name, names)
+        check_known(f"option of {what}", [name], names)
         _check_type(what, name, value, type_hints(type(part))[name])  # type: ignore[arg-type]
     return replace(part, **options)  # type: ignore[type-var]
 
@@ -115,8 +114,8 @@ def check_bounds(item: Any, prefix: str = "") -> None:
         exceeded, words = "", ""
         for mark in getattr(field.type, "__metadata__", ()):
             kind = type(mark).__name__.lower()
-            if isinstance(mark, OneOf) and value not in mark.names:
-                raise unknown(field.name, value, mark.names)
+            if isinstance(mark, OneOf):
+                check_known(field.name, [value], mark.names)
             words = mark if isinstance(mark, str) else words
             if kind in _BOUNDS and value is not None and not getattr(operator, kind)(value, getattr(mark, kind)):
                 exceeded = _BOUNDS[kind].format(getattr(mark, kind))

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
-from classwise.core.errors import UserError, check_once, unknown
+from classwise.core.errors import UserError, check_known, check_once
 from classwise.core.identity import NORMS, Identified, Scalar, exact_radius, radius_text
 from classwise.core.options import BelowOne, Count, NotNegative, OneOf, Seed, Share, check_fields
 
@@ -371,8 +371,7 @@ class Evaluation(Identified):
     owned_fields: ClassVar[frozenset[str]] = frozenset({"batch", "classes", "per_class"})
 
     def __post_init__(self) -> None:
-        if self.norm is not None and self.norm not in NORMS:
-            raise unknown("norm", self.norm, NORMS)
+        check_known("norm", [] if self.norm is None else [self.norm], NORMS)
         if self.eps is not None:
             # Without a norm, the range is checked once the norm of the run is known.
             object.__setattr__(self, "eps", radius_text(self.eps, self.norm or "l2", "eval_eps"))

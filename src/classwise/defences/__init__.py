@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 from classwise.core.options import configure
 from classwise.defences.averaging import EMA, FAWA, Averaging, NoAveraging
 from classwise.defences.calibrations import CFA, CODAT, CSR, DAFA, FAAL, FRL, WAT, Calibration, ClassSettings, Uniform
@@ -136,14 +136,11 @@ DEFENCES: dict[str, Defence] = {
 
 def build(name: str, options: Mapping[str, object] | None = None) -> Defence:
     """Return the named defence with options of its objective, calibration or averaging replaced."""
-    if name not in DEFENCES:
-        raise unknown("defence", name, DEFENCES)
+    check_known("defence", [name], DEFENCES)
     defence, options = DEFENCES[name], options or {}
     parts: dict[str, Any] = {role: getattr(defence, role) for role in ("objective", "calibration", "averaging")}
     names = {field.name: role for role, part in parts.items() for field in fields(part)}
-    for option in options:
-        if option not in names:
-            raise unknown(f"option of defence {name!r}", option, names)
+    check_known(f"option of defence {name!r}", options, names)
     for role, part in parts.items():
         chosen = {option: value for option, value in options.items() if names[option] == role}
         parts[role] = configure(part, chosen, f"defence {name!r}")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 from classwise.core.paths import find_image_folder, images_folder
 from classwise.images.cache import ArraySource, digest, read_cached
 from classwise.images.images import Images, cut, fold
@@ -332,9 +332,7 @@ def extra_folders(name: str, classes: Sequence[str]) -> list[Path]:
     folders = subfolders(root) if root.is_dir() else []
     if not folders:
         raise UserError(f"there is no folder {root} with a folder of images for each class; put pseudo-labelled images there")
-    for folder in folders:
-        if folder.name not in classes:
-            raise unknown(f"class in {root}", folder.name, classes)
+    check_known(f"class in {root}", (folder.name for folder in folders), classes)
     return folders
 
 

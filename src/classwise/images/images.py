@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from classwise.core.datasets import select_classes
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 
 # Padding in pixels on each side (all four papers).
 _PAD = 4
@@ -122,9 +122,7 @@ class Images:
 
     def select_classes(self, *names: str) -> "Images":
         """Return the images of some classes, with the labels of all; a UserError for an unknown one."""
-        for name in names:
-            if name not in self.classes:
-                raise unknown("class", name, self.classes)
+        check_known("class", names, self.classes)
         numbers = torch.tensor([self.classes.index(name) for name in names], device=self.labels.device)
         return self.take(torch.isin(self.labels, numbers))
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from classwise.core import datasets
 from classwise.core.datasets import DATASETS, datasets_with_options, split_background
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known, unknown
 from classwise.core.options import matches_type
 from classwise.core.paths import find_image_folder
 from classwise.images import backgrounds
@@ -55,8 +55,7 @@ def _options(kind: str, function: Callable[..., Images], path: str, query: str) 
     names = {_SPELLING.get(name, name.replace("_", "-")): name for name in hints}
     options: dict[str, object] = {"path": path} if path else {}
     for option, value in parse_qsl(query, keep_blank_values=True):
-        if option not in names:
-            raise unknown(f"option of {kind}", option, names)
+        check_known(f"option of {kind}", [option], names)
         options[names[option]] = _value(f"{kind}?{option}", value, hints[names[option]])
     return options
 
@@ -88,8 +87,7 @@ def load(dataset: str, split: str, seed: int = 0, device: torch.device | str = "
     A UserError names what is unknown, and a class without any image, whose accuracy is undefined.
     """
     read = reader(dataset)
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    check_known("split", [split], SPLITS)
     images = read(split, seed)
     sizes = images.labels.bincount(minlength=len(images.classes)).tolist()
     lacking = ", ".join(name for name, size in zip(images.classes, sizes, strict=True) if not size)
@@ -140,5 +138,4 @@ def transformed(pixels: xr.DataArray, names: Sequence[str], seed: int = 0) -> xr
     places = torch.arange(len(pixels))
     images = Images(torch.tensor(pixels.values).mul(255).round().byte(), 0 * places, places, ("any",))
     parts = [pixels.copy(data=transform(name)(images, seed).pixels.numpy() / 255) for name in names]
-    result: xr.DataArray = xr.concat(parts, pd.Index(names, name="transform"))
-    return result
+    return xr.concat(parts, pd.Index(names, name="transform"))

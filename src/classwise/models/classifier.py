@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 from classwise.images import Images
 from classwise.models import architectures
 from classwise.models.architectures import Design, Shape
@@ -67,8 +67,7 @@ def make(name: str, shape: Shape, classes: int, width: int | None = None) -> tup
 
 def check_fit(name: str, shape: Shape, width: int | None = None) -> Design:
     """Return the design of a model after checking its width and the shape of its images; UserErrors as of `make`."""
-    if name not in MODELS:
-        raise unknown("model", name, MODELS)
+    check_known("model", [name], MODELS)
     design, side = MODELS[name], min(shape[1:])
     width = design.width if width is None else width
     if width < 1 or width % design.step:
@@ -91,8 +90,7 @@ def build(
     images that are too small, an impossible width, and where there is no batch norm to replace.
     """
     for what, given, table in (("model", name, MODELS), ("head", head, HEADS), ("layer", layer, LAYERS)):
-        if given not in table:
-            raise unknown(what, given, table)
+        check_known(what, [given], table)
     pixels = images.pixels.float() / 255
     mean, std = pixels.mean((0, 2, 3)), pixels.std((0, 2, 3))
     with torch.random.fork_rng(devices=[]):

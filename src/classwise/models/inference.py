@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_conv_bn_weights
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 
 PRECISIONS = ("float32", "bfloat16")
 
@@ -27,8 +27,7 @@ def fuse_for_search(model: nn.Module, x: Tensor, precision: str = "float32") -> 
     fused, or the logits differ, the model itself is returned. precision: "bfloat16" runs convolutions and linear layers in it if
     the layers between them allow it; images, logits and gradients stay in float32. A UserError names an unknown precision.
     """
-    if precision not in PRECISIONS:
-        raise unknown("precision", precision, PRECISIONS)
+    check_known("precision", [precision], PRECISIONS)
     network = _fused(model, x)
     if precision == "float32":
         return network

@@ -17,7 +17,7 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from classwise.core import results
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known, unknown
 from classwise.core.identity import radius_value
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
@@ -134,9 +134,7 @@ def select(runs: Sequence[Row], filters: Sequence[str] = (), sort: str | None = 
             raise UserError(f"--filter {text!r} is not of the form field=value; write one like defence=trades")
         wanted[name].append(value)
     by, known = (sort or "").removeprefix("-"), list(dict.fromkeys((*FIELDS, *(field.name for field in fields(Spec)))))
-    for name in (*wanted, *(() if sort is None else (by,))):
-        if name not in known:
-            raise unknown("field of a run", name, known)
+    check_known("field of a run", (*wanted, *(() if sort is None else (by,))), known)
     chosen = list(runs)
     for name, values in wanted.items():
         present = {text for row in runs for text in _texts(_value(row, name))}

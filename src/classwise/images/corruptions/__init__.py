@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from classwise.core.datasets import class_names
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 from classwise.core.paths import images_folder
 from classwise.images.corruptions import blur, digital, weather
 from classwise.images.images import Images
@@ -56,8 +56,7 @@ def corrupt(images: Images, name: str, severity: int, seed: int) -> Images:
     Equal images, seed and kind of device give equal results. A UserError names an unknown corruption, and images that are not
     greyscale or RGB of at least 8 x 8 pixels.
     """
-    if name not in CORRUPTIONS:
-        raise unknown("corruption", name, CORRUPTIONS)
+    check_known("corruption", [name], CORRUPTIONS)
     if severity not in SEVERITIES:
         raise UserError(f"{name} has the severities 1 to 5, got {severity}")
     channels, high, wide = images.shape

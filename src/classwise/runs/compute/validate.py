@@ -12,7 +12,7 @@ from classwise import attacks, defences, images, models
 from classwise.core import datasets
 from classwise.core.audit import Audit
 from classwise.core.datasets import DatasetSize, published_size
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known, unknown
 from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
 from classwise.core.spec import READOUTS, Evaluation, Spec, Subject
@@ -33,9 +33,7 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
     tables |= {"augment": images.AUGMENTATIONS, "precision": inference.PRECISIONS, "select_by": training.checkpoints.CRITERIA}
     tables |= {"layer": models.LAYERS, "batch_norm": defences.BATCH_NORM_MODES}
     _check_names(spec, tables if spec.head is None else {**tables, "head": models.HEADS})
-    for name in spec.averages:
-        if name not in AVERAGINGS:
-            raise unknown("average", name, AVERAGINGS)
+    check_known("average", spec.averages, AVERAGINGS)
     size, side = training_size(spec), models.MODELS[spec.model].least
     if size is not None and (spec.epoch_images or 0) > size.train:
         raise UserError(f"epoch_images={spec.epoch_images} is more than the {size.train} training images of {spec.dataset}")
@@ -71,8 +69,7 @@ def check(spec: Spec, planned: Collection[str] = ()) -> None:
 
 def _check_source(spec: Spec, source: Spec) -> None:
     """Raise a UserError if a run cannot be the one whose network makes the training images of another."""
-    if spec.images_by not in defences.DEFENCES:
-        raise unknown("images_by", str(spec.images_by), defences.DEFENCES)
+    check_known("images_by", [spec.images_by], defences.DEFENCES)
     check(source)
     trained = store.weights(spec) is not None or Key(spec).path is not None
     if not trained and store.lacks_weights(source) and not (store.run_folder(source) / "history.nc").exists():
@@ -86,8 +83,7 @@ def _check_source(spec: Spec, source: Spec) -> None:
 def _check_names(item: Spec | Evaluation, tables: Mapping[str, Collection[str]]) -> None:
     """Raise a UserError if a field is not a name of its table."""
     for name, table in tables.items():
-        if getattr(item, name) not in table:
-            raise unknown(name, getattr(item, name), table)
+        check_known(name, [getattr(item, name)], table)
 
 
 def check_radius(subject: Subject, eps: str, norm: str, name: str) -> float:
@@ -110,9 +106,8 @@ def check_evaluation(evaluation: Evaluation, subject: Subject) -> None:
     check_radius(subject, str(resolved.eps), str(resolved.norm), "eval_eps")
     _check_names(evaluation, {"split": images.SPLITS, "precision": inference.PRECISIONS, "readout": READOUTS})
     images.transform(evaluation.transform)
-    for name in evaluation.classes:
-        if name not in class_names(subject):
-            raise unknown("class", name, class_names(subject))
+    if evaluation.classes:
+        check_known("class", evaluation.classes, class_names(subject))
     if evaluation.substitute is not None:
         defences.build(evaluation.substitute)
         subject.substitute(evaluation.substitute)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known, unknown
 from classwise.core.paths import check_file, checkout
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry, scales
@@ -107,8 +107,7 @@ def read(path: Path) -> list[Item]:
 def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     """Return the runs of an entry, seed by seed."""
     for name, value in entry.items():
-        if name not in _KEYS:
-            raise unknown("key of an entry", name, _KEYS)
+        check_known("key of an entry", [name], _KEYS)
         if not isinstance(value, _KEYS[name]):
             raise UserError(f"{name} must be {_KINDS[_KEYS[name]]}, got {value!r}")
         if "section" in entry and name not in ("why", "section", "scale", "seeds", "weights"):
@@ -117,8 +116,7 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
         if not entry.get(name):
             raise UserError(f"{name} is missing")
     section, scale = entry.get("section"), entry.get("scale")
-    if scale is not None and scale not in scales.SCALES:
-        raise unknown("scale", scale, scales.SCALES)
+    check_known("scale", [] if scale is None else [scale], scales.SCALES)
     listed = tuple(one for name in entry.get("evaluations", []) for one in _listed(name, lists))
     if scale is None and not listed:
         raise UserError("evaluations is missing: no section evaluates a run without a scale")
@@ -145,12 +143,9 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
 def _specs(entry: Mapping[str, Any]) -> list[Spec]:
     """Return the runs of an entry that names defences, after checking its paper and the fields that it changes."""
     scale, paper, run = entry.get("scale"), entry.get("paper", ""), entry.get("run", {})
-    if paper and paper not in registry.PAPERS:
-        raise unknown("paper", paper, registry.PAPERS)
+    check_known("paper", [paper] if paper else [], registry.PAPERS)
     known = [name for name in Spec.__dataclass_fields__ if name not in ("defence", "seed")]
-    for name in run:
-        if name not in known:
-            raise unknown("field of a run", name, known)
+    check_known("field of a run", run, known)
     changed = {name: tuple(value) if isinstance(value, list) else value for name, value in run.items()}
     if scale is None and not {"dataset", "eps"} <= set(changed):
         raise UserError("an entry without a scale must say run = {dataset = ..., eps = ...}")
@@ -162,8 +157,7 @@ def _specs(entry: Mapping[str, Any]) -> list[Spec]:
 
 def _listed(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
     """Return the evaluations of a named list; `grid` multiplies one by the values of some options."""
-    if name not in lists:
-        raise unknown("list of evaluations", name, lists)
+    check_known("list of evaluations", [name], lists)
     result, known = list[Evaluation](), Evaluation.__dataclass_fields__
     for given in lists[name]:
         fields: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}

@@ -203,8 +203,7 @@ def compute(
 def _result(future: Future[Timing | None]) -> Timing | Exception | None:
     """Return the timing of a task, or its error."""
     if future.status == "finished":
-        timing: Timing | None = future.result()
-        return timing
+        return future.result()
     if future.status != "error":
         return RuntimeError("the scheduler went away, or the task was cancelled; run it again, what is finished is kept")
     failure = future.exception()
