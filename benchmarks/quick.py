@@ -85,7 +85,7 @@ def plainly(spec: Spec) -> PGD:
 
 def split(spec: Spec) -> dict[str, Images]:
     """Return the images of a run by split."""
-    return {name: validate.split_images(spec, name, extra=name == "train") for name in images.SPLITS}
+    return {name: validate.images_of(spec, name, extra=name == "train") for name in images.SPLITS}
 
 
 def quick_run(rounds: int) -> dict[str, dict[str, Any]]:

@@ -28,8 +28,8 @@ LAST5 = ("last", "last-1", "last-2", "last-3", "last-4")
 class Subject(Identified, ABC):
     """Base of what evaluations are computed for: a training (Spec), or weights of another origin (Audit).
 
-    A subclass is a frozen dataclass with at least these fields. Its images and its network come from
-    `runs.compute.validate.images_of` and `runs.compute.networks.network_of`, which are registered for each class.
+    A subclass is a frozen dataclass with at least these fields. `runs.compute.validate.images_of` returns its images, and
+    `runs.compute.networks.network_of` its network.
     """
 
     dataset: str

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor, nn
+from torch import nn
 
 from classwise import attacks, defences
 from classwise.attacks import evaluate
@@ -87,14 +87,6 @@ class EpochMeasurements:
                 total = torch.zeros(len(self.classes), device=result.truth.device)
                 total.index_add_(0, result.truth, entropy(result.logits))
                 self.values["uncertainty"][place] = (total / count.sum(1)).cpu()
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return everything recorded so far, as tensors by name."""
-        return dict(self.values)
-
-    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
-        """Restore what `state_dict` returned."""
-        self.values = {name: saved[name].cpu() for name in self.values}
 
     def dataset(self, attrs: Mapping[str, str]) -> xr.Dataset:
         """Return the history as a dataset of the schema in `core.results`."""

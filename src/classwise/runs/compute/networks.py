@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +22,14 @@ from classwise.runs.compute.device import device
 from classwise.runs.compute.validate import head, images_of
 
 
-@singledispatch
 def network_of(subject: Subject, evaluation: Evaluation | None = None) -> nn.Module:
-    """Return a subject's trained network in eval mode, on the device; registered for each subject class.
+    """Return a subject's trained network in eval mode, on the device.
 
-    evaluation : selects the checkpoint and the readout; None for the last checkpoint and the logits that its loss reads.
+    evaluation: selects the checkpoint and the readout; None for the last checkpoint and the logits that its loss reads.
     """
-    raise TypeError(f"network_of has no implementation for {type(subject).__name__}; register one")
-
-
-@network_of.register
-def _(subject: Audit, evaluation: Evaluation | None = None) -> nn.Module:
-    return audited_network.network(subject)
-
-
-@network_of.register
-def _(subject: Spec, evaluation: Evaluation | None = None) -> nn.Module:
+    if isinstance(subject, Audit):
+        return audited_network.network(subject)
+    assert isinstance(subject, Spec)
     spec, evaluation = subject, evaluation or Evaluation()
     model, path = network(spec, images_of(spec, "train")), store.weights(spec, evaluation.checkpoint)
     if path is None:

@@ -1,6 +1,7 @@
 """Train a run, or resume its training."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import safetensors.torch
@@ -20,7 +21,7 @@ from classwise.runs.compute import device, rebuild
 from classwise.runs.compute.history import EpochMeasurements
 from classwise.runs.compute.networks import load, network
 from classwise.runs.compute.resume import Resumable
-from classwise.runs.compute.validate import checkpoints, split_images, validation_attack
+from classwise.runs.compute.validate import checkpoints, images_of, validation_attack
 from classwise.runs.store import Key
 
 # report(phase, done, total): "train" counts epochs, "attack" counts images; "rebuild" is the begin of a training that first makes
@@ -36,20 +37,18 @@ def _config(spec: Spec, extra: int, classes: int) -> training.TrainConfig:
     defence = defences.build(spec.defence, spec.options)
     name = spec.attack or defence.attack
     measuring = validation_attack(spec)
-    plain = ["norm", "batch_norm", "schedule", "milestones", "lr", "epochs", "batch", "augment", "precision", "test_selected"]
-    plain += ["keep_last", "optimiser", "momentum", "nesterov", "weight_decay", "decay"]
-    plain += ["epoch_images", "select_from", "select_averages_every"]
-    return training.TrainConfig(
-        defence=defence,
-        attack=attacks.build(name, spec.attack_options) if name else None,
-        validation_attack=attacks.build(measuring) if measuring else None,
-        extra=extra,
-        overfitting_check=attacks.build(defence.overfitting_check) if defence.overfitting_check else None,
-        select_by=spec.select_by if spec.select else None,
-        averages={name: averaging_of(name, classes) for name in spec.averages},
-        validation_radius=radius_value(spec.measured_eps),
-        **{name: getattr(spec, name) for name in plain},
-    )
+    alike = {field.name: getattr(spec, field.name) for field in fields(training.TrainConfig) if hasattr(spec, field.name)}
+    resolved = {
+        "defence": defence,
+        "attack": attacks.build(name, spec.attack_options) if name else None,
+        "validation_attack": attacks.build(measuring) if measuring else None,
+        "extra": extra,
+        "overfitting_check": attacks.build(defence.overfitting_check) if defence.overfitting_check else None,
+        "select_by": spec.select_by if spec.select else None,
+        "averages": {name: averaging_of(name, classes) for name in spec.averages},
+        "validation_radius": radius_value(spec.measured_eps),
+    }
+    return training.TrainConfig(**(alike | resolved))
 
 
 def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> None:
@@ -68,7 +67,7 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
         if _is_trained(spec, repair=repair):
             return
         digest = folder_digest(spec.dataset)  # before the images are read: they may change during the training
-        data = {name: split_images(spec, name, extra=name == "train") for name in images.SPLITS}
+        data = {name: images_of(spec, name, extra=name == "train") for name in images.SPLITS}
         if spec.rebuilt != "none":
             if not (folder / store.CHECKPOINT).exists():
                 report("rebuild", 0, spec.epochs)
@@ -111,10 +110,10 @@ def _train(
         if saved.get("images", "") != digest:
             raise ValueError(f"the images in {spec.dataset} have changed, or code of yours")
         state.load_state_dict(saved["state"])
-        recorder.load_state_dict(saved["recorded"])
+        recorder.values = {name: saved["recorded"][name].cpu() for name in recorder.values}
 
     def now() -> dict[str, Any]:
-        return {"images": digest, "state": state.state_dict(), "recorded": recorder.state_dict()}
+        return {"images": digest, "state": state.state_dict(), "recorded": dict(recorder.values)}
 
     if checkpoint.path.exists() and not checkpoint.restore(take, repair=repair):
         config, state, recorder = _begin(spec, data)  # without anything already restored from it

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import cache, singledispatch
+from functools import cache
 
 import torch
 
@@ -170,29 +170,20 @@ def validation_attack(spec: Spec) -> str | None:
     return spec.select or (defence.validation_attack if needed else None)
 
 
-@singledispatch
-def images_of(subject: Subject, split: str) -> Images:
-    """Return one split of a subject's dataset, on the device and restricted to its classes; registered for each subject class."""
-    raise TypeError(f"images_of has no implementation for {type(subject).__name__}; register one")
+def images_of(subject: Subject, split: str, *, extra: bool = False) -> Images:
+    """Return one split of a subject's dataset, on the device and restricted to its classes; `extra` adds pseudo-labelled images.
 
-
-@images_of.register
-def _(subject: Audit, split: str) -> Images:  # an audit has test images only
-    return audited_network.sampled_images(subject)
-
-
-@images_of.register
-def split_images(spec: Spec, split: str, *, extra: bool = False) -> Images:
-    """Return one split of a run's dataset, on the device and restricted to its classes; `extra` adds pseudo-labelled images.
-
-    Training images are as they are, also of a run that trains on rebuilt ones.
+    Training images are as they are, also of a run that trains on rebuilt ones. An audit has test images only.
     """
-    result = images.load(spec.dataset, split, spec.seed, device.device())
-    if split == "train" and spec.train_per_class is not None:
-        result = result.per_class(spec.train_per_class, spec.seed)
-    if extra and spec.extra is not None:
-        result = result.concat(images.extra(spec.extra, result))
-    return result.only(spec.classes) if spec.classes else result
+    if isinstance(subject, Audit):
+        return audited_network.sampled_images(subject)
+    assert isinstance(subject, Spec)
+    result = images.load(subject.dataset, split, subject.seed, device.device())
+    if split == "train" and subject.train_per_class is not None:
+        result = result.per_class(subject.train_per_class, subject.seed)
+    if extra and subject.extra is not None:
+        result = result.concat(images.extra(subject.extra, result))
+    return result.only(subject.classes) if subject.classes else result
 
 
 def class_names(subject: Subject) -> tuple[str, ...]:
