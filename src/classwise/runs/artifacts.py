@@ -1,4 +1,4 @@
-"""A few attacked images, traces of attacks, features: computed once and stored. Images, and attacks on demand."""
+"""A few attacked images and traces of attacks: computed once and stored. Images, and attacks on demand."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,7 +11,7 @@ from classwise.core.errors import NotAtScale, NotRecorded, UserError
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
 from classwise.runs import ensure, store
-from classwise.runs.store import EXAMPLES, EXAMPLES_PER_CLASS, FEATURES, REBUILT, TRACE, Key
+from classwise.runs.store import EXAMPLES, EXAMPLES_PER_CLASS, REBUILT, TRACE, Key
 from classwise.stats.combine import combine_rows, inverse_name, network_name
 
 
@@ -150,12 +150,3 @@ def rebuilt_sets(request: Request) -> dict[str, list[xr.Dataset]]:
             if spec.rebuilt != "none" and (data := _available(Key(spec, REBUILT))) is not None:
                 result.setdefault(name, []).append(data)
     return result
-
-
-def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
-    """Return sums of the penultimate features of each class, by block (schema "features 2"), computed once and stored.
-
-    evaluation: which images, attacked as it says, and which checkpoint; None for those of an audit, or for the test images of a
-    run. `stats.features.statistics` returns their means and variances. A recorded run may have only one block.
-    """
-    return ensure.get(Key(subject, FEATURES, evaluation or subject.evaluation_of()))

@@ -13,7 +13,7 @@ from classwise.core.errors import NotRecorded
 from classwise.core.results import schema_names
 from classwise.core.spec import Evaluation, Spec, Subject
 from classwise.papers.sections import Request
-from classwise.runs import artifacts, describe, ensure, store
+from classwise.runs import describe, ensure, store
 from classwise.runs.ensure import Pair
 from classwise.runs.store import Key
 from classwise.stats.combine import combine_rows
@@ -130,7 +130,7 @@ def features(
     """
     if not isinstance(subjects, Request | Sequence):
         assert evaluations is None or isinstance(evaluations, Evaluation)
-        return artifacts.features(subjects, evaluations)
+        return ensure.get(Key(subjects, store.FEATURES, evaluations or subjects.evaluation_of()))
     if isinstance(subjects, Request):
         alone = replace(subjects, parts={})
         return select_sums(add_features(alone, outcomes(alone)))
@@ -148,7 +148,7 @@ def _with_features(pairs: Sequence[Pair], wanted: Sequence[Pair], data: xr.Datas
     keys, rows, missing = _keys(pairs), list[tuple[dict[str, Any], xr.Dataset]](), list[NotRecorded]()
     for subject, evaluation in dict.fromkeys((subject, one) for subject, some in wanted for one in some):
         try:
-            sums = artifacts.features(subject, evaluation)[list(SUMS)]
+            sums = ensure.get(Key(subject, store.FEATURES, evaluation))[list(SUMS)]
             rows.append((keys[subject, evaluation], sums.rename(label="predicted")))
         except NotRecorded as error:
             missing.append(error)
