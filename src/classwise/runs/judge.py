@@ -40,7 +40,7 @@ def verdicts(scale: str = _HERE, others: Sequence[str] | None = None, sections: 
     named = list(sections or dict.fromkeys(claim.section for claim in registry.CLAIMS))
     further = [name for name in (scales.SCALES if others is None else others) if name != scale]
     with_runs = [section for section in named if section not in registry.THEOREMS]
-    further = [name for name in further if any(_stored(section, name).pairs for section in with_runs)]
+    further = [name for name in further if any(_stored(registry.request(section, name)).pairs for section in with_runs)]
     pairs, known, later = [(section, name) for section in with_runs for name in (scale, *further)], {}, []
     for pair in pairs:
         try:
@@ -63,7 +63,7 @@ def judge_section(section: str, request: Request) -> list[Verdict]:
     Those on the runs as their scale trains them are kept, so that pages, the ledger and the reports show the same. NotRecorded is
     raised where no claim can be tested at a scale that is only read, NotAtScale where none ever can.
     """
-    plain = request == _stored(section, request.scale)
+    plain = request == _stored(registry.request(section, request.scale))
     verdicts = _judged(section, request.scale) if plain else _computed(section, request.scale, request)
     if scales.is_only_read(request.scale) and all(verdict.verdict == "not tested" for verdict in verdicts):
         if all(verdict.unreachable for verdict in verdicts):
@@ -72,17 +72,13 @@ def judge_section(section: str, request: Request) -> list[Verdict]:
     return verdicts
 
 
-def _stored(section: str, scale: str) -> Request:
-    """Return what is stored of a section; at scale "quick" all of it, because what is missing is computed."""
-    return _kept(registry.request(section, scale), scale)
-
-
-def _kept(request: Request, scale: str) -> Request:
-    return request if scale == _HERE and not scales.is_only_read(scale) else keep_stored(request)
+def _stored(request: Request) -> Request:
+    """Return what is stored of a request; at scale "quick" all of it, because what is missing is computed."""
+    return request if request.scale == _HERE and not scales.is_only_read(_HERE) else keep_stored(request)
 
 
 def _judged(section: str, scale: str, *, wait: bool = True) -> list[Verdict]:
-    request = _stored(section, scale)
+    request = _stored(registry.request(section, scale))
     if scales.is_only_read(scale) and not scales.SCALES[scale].recorded_only:  # another call completes the results
         return _computed(section, scale, request)
     path = data_folder() / "verdicts" / f"{section.replace('/', '-')}-{scale}.json"
@@ -97,7 +93,7 @@ def _judged(section: str, scale: str, *, wait: bool = True) -> list[Verdict]:
             pass
         claims = {claim.name: claim for claim in registry.claims_of(section)}
         # The code before it runs: a file that changes meanwhile is not what the verdicts come from.
-        based = _base(scale)
+        based = _stored(registry.base(scale))
         before = _states(request, based)
         known = _digest(section, before)
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -137,15 +133,10 @@ def _code() -> str:
     return digest((*map(metadata.version, _LIBRARIES), *used, *used.values()))
 
 
-def _base(scale: str) -> Request:
-    """Return what shows how trainings of a scale differ, as stored; at scale "quick" all of it."""
-    return _kept(registry.base(scale), scale)
-
-
 @lru_cache(maxsize=2)
 def _trainings(scale: str, states: str) -> dict[str, xr.Dataset]:
     """Return by dataset the outcomes and features of the base; none where nothing of it is stored."""
-    request = _base(scale)
+    request = _stored(registry.base(scale))
     if not request.specs:
         return {}
     data = outcomes(request)
@@ -159,7 +150,7 @@ def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
     others = registry.SECTIONS[section].datasets.get(scale, ())
     requests = [request, *(request.parts[name] for name in others if name in request.parts)]
     judged: list[Verdict] = []
-    base = _trainings(scale, str(_states(_base(scale))))
+    base = _trainings(scale, str(_states(_stored(registry.base(scale)))))
     for each in requests:
         data = claim_inputs(section, each) if each.pairs else {}
         # Without aligning what is aligned, a tenth of the time.
