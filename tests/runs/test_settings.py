@@ -31,7 +31,7 @@ def test_the_paper_stands_beside_the_runs_that_follow_it(paper, attack, options)
 def test_a_paper_without_numbers_has_settings_and_misprints():
     assert registry.tables_of("benz2020").rows().empty
     assert len(registry.tables_of("benz2020").misprints()) == 4
-    printed = settings.published_settings("benz2020")
+    printed = registry.tables_of("benz2020").settings()
     assert set(printed["setup"]) == {"3.1"}
     models = printed[printed["field"] == "models"]["value"].item().split(", ")
     assert (len(models), models[0], models[-1]) == (9, "LeNet", "Inception-v3")
@@ -46,7 +46,7 @@ def test_the_code_of_the_authors_is_a_setup_of_its_own_which_adds_to_the_paper_o
     assert code["batch"] == str(registry.training("paper", "pgd-at", 0, "wei2023").batch)
     assert list(settings.comparison_with_paper("tian2021", "mnist", {}).loc[["eps"], "the paper"]) == ["0.3"]
     with pytest.raises(UserError, match=r"unknown paper with tables 'benz2021'"):
-        settings.published_settings("benz2021")
+        registry.tables_of("benz2021")
 
 
 def test_methods_have_the_settings_of_their_parts():
@@ -60,13 +60,13 @@ def test_methods_have_the_settings_of_their_parts():
 
 
 def test_every_training_of_the_sections_is_listed_once():
-    table = settings.trainings("tian2021", "quick")
+    table, shared = settings.trainings("tian2021", "quick")
     listed = list(zip(table.index, table["options"], strict=True))
     assert len(set(listed)) == len(listed)
     names = [name for name in registry.SECTIONS if name.startswith("tian2021/")]
     asked = {(s.dataset, s.defence, s.eps) for name in names for s, _ in registry.request(name).pairs}
     assert set(table.index) == asked
-    assert "optimiser sgd" in settings.shared_settings("tian2021", "quick")
+    assert "optimiser sgd" in shared
     assert "6-2-background" in settings.evaluations("tian2021", "quick")["sections"].str.cat()
     # Those of single epochs share a row.
     assert not settings.evaluations("wei2023", "quick").duplicated().any()

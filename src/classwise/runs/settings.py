@@ -74,25 +74,17 @@ def training_settings(spec: Spec) -> dict[str, str]:
     return values
 
 
-def _all(paper: str, scale: str) -> pd.DataFrame:
-    """Return a row for each distinct training of a paper's sections at a scale; seeds and classes are not distinguished."""
-    sections = [name for name in SECTIONS if paper_of(name) == paper]
+def trainings(paper: str, scale: str) -> tuple[pd.DataFrame, str]:
+    """Return a row for each distinct training of a paper's sections at a scale, and a line with the settings that all share.
+
+    The columns are the settings that differ; seeds and classes are not distinguished.
+    """
+    sections, index = [name for name in SECTIONS if paper_of(name) == paper], ["dataset", "defence", "eps"]
     kinds = [training_settings(spec) for name in sections for spec, _ in request(name, scale).pairs]
-    return pd.DataFrame(kinds).drop_duplicates(ignore_index=True)
-
-
-def trainings(paper: str, scale: str) -> pd.DataFrame:
-    """Return a row for each distinct training of a paper's sections at a scale, with the settings that differ."""
-    table = _all(paper, scale)
-    index = ["dataset", "defence", "eps"]
+    table = pd.DataFrame(kinds).drop_duplicates(ignore_index=True)
     differ = [name for name in table if table[name].nunique() > 1 and name not in index]
-    return table.set_index(index)[differ]
-
-
-def shared_settings(paper: str, scale: str) -> str:
-    """Return a line with the settings that all of these trainings share."""
-    table = _all(paper, scale)
-    return ", ".join(f"{name} {table[name].iloc[0]}" for name in table if table[name].nunique() == 1)
+    shared = ", ".join(f"{name} {table[name].iloc[0]}" for name in table if table[name].nunique() == 1)
+    return table.set_index(index)[differ], shared
 
 
 def evaluations(paper: str, scale: str) -> pd.DataFrame:
@@ -112,11 +104,6 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).drop_duplicates(ignore_index=True)
 
 
-def published_settings(paper: str) -> pd.DataFrame:
-    """Return the settings that a paper prints: setup, dataset, field, value."""
-    return tables_of(paper).settings()
-
-
 def comparison_with_paper(
     paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]], setup: str | None = None
 ) -> pd.DataFrame:
@@ -124,7 +111,7 @@ def comparison_with_paper(
 
     setup: as the paper names it; None for the first one that it prints.
     """
-    printed = published_settings(paper)
+    printed = tables_of(paper).settings()
     of_setup = printed[printed["setup"] == (printed["setup"].iloc[0] if setup is None else setup)]
     values_of_paper = of_setup[of_setup["dataset"] == dataset].set_index("field")["value"]
     columns = {"the paper": values_of_paper}
@@ -149,11 +136,12 @@ def tables_of_paper(section: str, attack: str) -> dict[str, pd.DataFrame | str]:
     if "models" in compared.index:  # a plan that names several
         compared = compared.rename(index={"models": "model"}).groupby(level=0, sort=False).last()
     tables: dict[str, pd.DataFrame | str] = {"The settings that the paper prints, and ours": compared.fillna("–")}
-    printed = published_settings(paper)
+    printed = tables_of(paper).settings()
     rest = printed[(printed["setup"] != printed["setup"].iloc[0]) | (printed["dataset"] != "cifar10")]
     tables["What else it prints"] = rest.set_index(["setup", "dataset", "field"])
     for scale in SCALES:
-        caption = f"<caption>All share {shared_settings(paper, scale)}.</caption><thead>"
-        tables[f"All training runs, scale {scale}"] = trainings(paper, scale).to_html(border=0).replace("<thead>", caption, 1)
+        differing, shared = trainings(paper, scale)
+        caption = f"<caption>All share {shared}.</caption><thead>"
+        tables[f"All training runs, scale {scale}"] = differing.to_html(border=0).replace("<thead>", caption, 1)
         tables[f"All attacks, scale {scale}"] = evaluations(paper, scale)
     return {title: table for title, table in tables.items() if len(table)}
