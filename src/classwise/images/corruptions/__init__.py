@@ -66,13 +66,10 @@ def corrupt(images: Images, name: str, severity: int, seed: int) -> Images:
     if name == "saturate" and channels == 1:
         raise UserError("saturate needs images in colour, got grey ones; use brightness or contrast")
     generator = Generator(images.pixels.device).manual_seed(seed)
-    parts = [_bytes(CORRUPTIONS[name](x, severity, generator)) for x, _ in images.batches(_BATCH)]
-    return replace(images, pixels=torch.cat(parts) if parts else images.pixels)
-
-
-def _bytes(x: Tensor) -> Tensor:
-    """Return pixels truncated to integers, as published; 1e-3 makes up for the rounding of float32."""
-    return (x.clamp(0, 1) * 255 + 1e-3).to(torch.uint8)
+    parts = (CORRUPTIONS[name](x, severity, generator) for x, _ in images.batches(_BATCH))
+    # Pixels are truncated to integers, as published; 1e-3 makes up for the rounding of float32.
+    truncated = [(x.clamp(0, 1) * 255 + 1e-3).to(torch.uint8) for x in parts]
+    return replace(images, pixels=torch.cat(truncated) if truncated else images.pixels)
 
 
 _COUNT, _AGAIN = 10_000, "unpack CIFAR-10-C.tar again"
