@@ -10,7 +10,7 @@ that need the same run wait for each other.
 from classwise.runs import settings
 from classwise.runs.artifacts import attack_function, example_sets, examples, gates, layers, rebuilt, rebuilt_sets, scenes, traces
 from classwise.runs.audits import audit, audit_checks, audit_outcomes
-from classwise.runs.describe import baselines, networks, recorded_runs, sanity_summary, scale_notes, sources, summary, training
+from classwise.runs.describe import baselines, networks, sanity_summary, scale_notes, sources, training
 from classwise.runs.judge import judge_section, verdicts
 from classwise.runs.load import features, history, outcomes
 from classwise.runs.pages import claim_inputs, load_page, other_datasets, provenance, shown_scales
@@ -41,7 +41,6 @@ __all__ = [
     "provenance",
     "rebuilt",
     "rebuilt_sets",
-    "recorded_runs",
     "sanity_summary",
     "scale_notes",
     "scenes",
@@ -49,7 +48,6 @@ __all__ = [
     "settings",
     "shown_scales",
     "sources",
-    "summary",
     "traces",
     "training",
     "verdicts",
