@@ -175,7 +175,7 @@ def render(console: Console) -> bool:
     # guide/changelog.md includes CHANGELOG.md.
     inputs = [*written, checkout() / "CHANGELOG.md", *executed.values(), *extra.values(), *execution.SHELL]
     made_from = digest([*map(str, written), *inputs])
-    if html.exists() and execution.is_made(mark, made_from):
+    if execution.is_made(html, made_from):
         return False
     for folder in (sources, fresh):
         shutil.rmtree(folder, ignore_errors=True)

@@ -102,9 +102,10 @@ def _is_complete(name: str, scale: str) -> bool:
     return len(stored.pairs) == len(request.pairs) and not stored.incomplete
 
 
-def is_made(mark: Path, digest: str) -> bool:
-    """Return whether something was made from what has a digest, which is then in the file `mark`."""
-    return mark.exists() and mark.read_bytes() == digest.encode()
+def is_made(place: Path, digest: str) -> bool:
+    """Return whether a file or folder was made from what has a digest, which the file beside it with the suffix .digest holds."""
+    mark = place.with_suffix(".digest")
+    return place.exists() and mark.exists() and mark.read_bytes() == digest.encode()
 
 
 @dataclass(frozen=True)
@@ -138,16 +139,11 @@ class Page:
 
     def stale(self) -> dict[str, str]:
         """Return the executions that are missing or outdated, with their digests."""
-        files = {one: build_folder() / f"{one}.ipynb" for one in self.parts}
-        return {
-            one: made
-            for one, made in self.parts.items()
-            if not (files[one].exists() and is_made(files[one].with_suffix(".digest"), made))
-        }
+        return {one: made for one, made in self.parts.items() if not is_made(build_folder() / f"{one}.ipynb", made)}
 
     def is_made(self) -> bool:
         """Return whether the executed notebook shows all of this."""
-        return self.target.exists() and is_made(self.target.with_suffix(".digest"), self.digest)
+        return is_made(self.target, self.digest)
 
     def compose(self) -> None:
         """Write the executed notebook from its executions."""
