@@ -24,7 +24,7 @@ class NotebookFailed(RuntimeError):
 
 
 class Parameter(NamedTuple):
-    """A parameter of a notebook: its annotation ("" for none), such as "Optional[float]", its default, and its comment."""
+    """A parameter of a notebook: its annotation, such as "Optional[float]", its default, and its comment."""
 
     annotation: str
     default: Any
@@ -78,14 +78,10 @@ def parameters(path: Path) -> dict[str, Parameter]:
     source = "\n".join("".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", []))
     result: dict[str, Parameter] = {}
     for node in ast.parse(source).body:
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            continue
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        annotation = "" if isinstance(node, ast.Assign) else ast.unparse(node.annotation)
-        comment = source.splitlines()[(node.end_lineno or 1) - 1].partition("  # ")[2]
-        for target in targets:
-            default = ast.literal_eval(node.value) if node.value else None
-            result[ast.unparse(target)] = Parameter(annotation, default, comment.strip())
+        if isinstance(node, ast.AnnAssign) and node.value:
+            comment = source.splitlines()[(node.end_lineno or 1) - 1].partition("  # ")[2]
+            parameter = Parameter(ast.unparse(node.annotation), ast.literal_eval(node.value), comment.strip())
+            result[ast.unparse(node.target)] = parameter
     return result
 
 
@@ -106,7 +102,7 @@ def check(path: Path, given: Mapping[str, Any]) -> None:
     known = parameters(path)
     for name, value in given.items():
         check_known("parameter", [name], known)
-        wanted = known[name].annotation or "Any"
+        wanted = known[name].annotation
         kind = eval(wanted, dict(vars(typing)))  # of a notebook that is executed next
         if not matches_type(value, kind):
             hint = f"; did you mean {name}=[{value}]?" if value != "" and matches_type([value], kind) else ""
