@@ -155,7 +155,6 @@ OTHERS = [
     (lambda one: images.load("digits", "tests"), "unknown split 'tests'"),
     (lambda one: one.only(["3", "eight"]), "unknown class 'eight'"),
     (lambda one: one.only(["3"]), "at least two"),
-    (lambda one: images.crop_flip(numbered(size=4), torch.Generator(), reflect=True), "use augment='crop-flip'"),
     (lambda one: images.extra("found", replace(one, pixels=one.pixels[..., :7])), "8 x 8 pixels, expected 8 x 7; resize them"),
 ]
 

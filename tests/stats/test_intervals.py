@@ -4,7 +4,6 @@ import pytest
 import xarray as xr
 from statsmodels.stats.proportion import proportion_confint
 
-from classwise.core.errors import UserError
 from classwise.stats import bootstrap, intervals, metrics, significance
 
 RATES = np.array([0.92, 0.58, 0.84, 0.60, 0.78, 0.81, 0.89, 0.87, 0.36, 0.49])
@@ -206,11 +205,6 @@ def test_the_value_lies_within_its_interval_where_sampling_is_most_of_it(name):
         count = counted(rng.binomial(36, 0.6, (2, 10)), 36, "seed")
         low, value, high = bootstrap.bootstrap(count, metrics.METRICS[name], ["seed"], draws=200, seed=seed).values
         assert low <= value <= high
-
-
-def test_resampling_over_an_unknown_dimension_is_named():
-    with pytest.raises(UserError, match="cannot resample over 'sed'"):
-        bootstrap.resample(mocks.dataset()["count"], over=["sed"])
 
 
 def p_of_symmetry(count, draws):

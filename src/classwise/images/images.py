@@ -18,11 +18,9 @@ def crop_flip(pixels: Tensor, generator: torch.Generator, *, reflect: bool = Fal
     """Return a batch (n, channels, height, width), randomly cropped after padding by 4 pixels and flipped horizontally.
 
     The padding is black (TRADES, MART, FAT, Rice), or with `reflect` the image mirrored at its edge (CFA). One gather serves the
-    whole batch, in the type of the pixels, on their device. A UserError is raised for images too small to be reflected.
+    whole batch, in the type of the pixels, on their device.
     """
     count, _, high, wide = pixels.shape
-    if reflect and min(high, wide) <= _PAD:
-        raise UserError(f"reflecting {_PAD} pixels needs images larger than that, got {high} x {wide}; use augment='crop-flip'")
     device = pixels.device
     shift = torch.randint(-_PAD, _PAD + 1, (2, count, 1), generator=generator, device=device)
     mirrored = torch.rand(count, 1, generator=generator, device=device) < 0.5

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from classwise.core.errors import UserError
 from classwise.core.paths import build_folder, data_folder
 
 # Columns of the table; `agreement` is missing if there are no predictions to compare.
@@ -29,24 +28,20 @@ def load() -> pd.DataFrame:
 
     ratio: the ratio of the seconds of the peer to ours in each round, the median over the rounds; for ascent_overhead and every
     _cost, of ours to the peer's. cost: whether it is one of these. precision: in which ours computes; the peers use float32.
-    machine: the device and its threads; "here" for this machine. title: the name of the measurement on
-    pages. An unreadable file is a UserError.
+    machine: the device and its threads; "here" for this machine. title: the name of the measurement on pages.
     """
     rows = []
     for path in files():
-        try:
-            measured = json.loads(path.read_text())
-            # A name without a peer repeats the measurement against the fastest peer.
-            for name, entry in measured.items():
-                if "/" in name or not any(other.startswith(f"{name}/") for other in measured):
-                    # Without the parts that the names of all devices share.
-                    device = " ".join(re.sub(r"\(R\)|\(TM\)|Processor|CPU|NVIDIA", "", entry["device"]).split())
-                    where = "here" if path.parent == build_folder() else f"{device}, {entry['threads']} threads"
-                    head = name.split("/")[0]
-                    known = {"title": head, "precision": "float32"} | _MEASUREMENTS.get(head, {})
-                    rows.append(entry | known | {"name": head, "machine": where, "cost": _is_cost(head)})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{path} is not a file of `make bench` ({type(error).__name__}: {error}); delete it") from None
+        measured = json.loads(path.read_text())
+        # A name without a peer repeats the measurement against the fastest peer.
+        for name, entry in measured.items():
+            if "/" in name or not any(other.startswith(f"{name}/") for other in measured):
+                # Without the parts that the names of all devices share.
+                device = " ".join(re.sub(r"\(R\)|\(TM\)|Processor|CPU|NVIDIA", "", entry["device"]).split())
+                where = "here" if path.parent == build_folder() else f"{device}, {entry['threads']} threads"
+                head = name.split("/")[0]
+                known = {"title": head, "precision": "float32"} | _MEASUREMENTS.get(head, {})
+                rows.append(entry | known | {"name": head, "machine": where, "cost": _is_cost(head)})
     # A measurement of this machine that was also recorded is shown once.
     return pd.DataFrame(rows).reindex(columns=_COLUMNS).drop_duplicates(["name", "peer", "created"], keep="last")
 
@@ -87,15 +82,12 @@ def processors() -> pd.DataFrame:
 
     In percent, by machine, defence, kind of instructions and attack, all seeds together; no rows if nothing is recorded in
     data/recorded/processors/. The equal predictions are those of the network of the same seed that was trained with all
-    instructions of the processor. An unreadable file is a UserError.
+    instructions of the processor.
     """
     rows = []
     for path in sorted((data_folder() / "recorded" / "processors").glob("*.json")):
-        try:
-            measured = json.loads(path.read_text())
-            rows += [{"machine": measured["device"], **row} for row in measured["rows"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is not a file of benchmarks.processors ({type(error).__name__}); delete it") from None
+        measured = json.loads(path.read_text())
+        rows += [{"machine": measured["device"], **row} for row in measured["rows"]]
     keys = ["machine", "defence", "instructions", "attack"]
     table = pd.DataFrame(rows, columns=[*keys, "seed", "correct", "same", "images"])
     table = table.groupby(keys, sort=False)[["correct", "same", "images"]].sum()

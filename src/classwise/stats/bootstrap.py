@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.core.errors import UserError
 from classwise.stats import aggregate
 from classwise.stats.combine import concat_named
 from classwise.stats.intervals import interval_bounds, wilson_of
@@ -50,9 +49,6 @@ def resample(
         draw as if one more image of each class had been predicted correctly and one wrongly (Laplace's rule of succession), so
         that a class that is always right, or never, varies too.
     """
-    for dim in over:
-        if dim not in count.dims:
-            raise UserError(f"cannot resample over {dim!r}: the counts have the dimensions {', '.join(map(str, count.dims))}")
     rest = [dim for dim in count.dims if dim not in (*over, "label", "predicted")]
     ordered = count.transpose(*rest, *over, "label", "predicted")
     values = ordered.values.reshape(*[count.sizes[dim] for dim in rest], -1, *ordered.shape[-2:])

@@ -212,8 +212,7 @@ def _result(future: Future[Timing | None]) -> Timing | Exception | None:
             "its worker was killed repeatedly: for lack of memory (use fewer workers or a smaller batch) or at the end of its "
             "time; what is finished is kept, run it again"
         )
-    if not isinstance(failure, Exception):
-        return RuntimeError(repr(failure))
+    assert isinstance(failure, Exception)
     return failure.with_traceback(future.traceback())
 
 
