@@ -49,18 +49,15 @@ def accuracy_heatmap(count: xr.DataArray, relative: xr.DataArray, row: str = "at
     return describe(chart, f"Accuracy of each class by {row}, %", text, below)
 
 
-def change_heatmap(
-    change: xr.DataArray, row: str, column: str | None = None, title: str | None = None, digits: str = "+.1f"
-) -> Any:
+def change_heatmap(change: xr.DataArray, row: str, title: str | None = None, digits: str = "+.1f") -> Any:
     """Return by how many points the accuracy of each class changes, as cells: red where it falls.
 
-    `change` has the dimensions label, `row` and, for a panel each, `column`. title: of the rows; None is that of `row`.
+    `change` has the dimensions label and `row`. title: of the rows; None is that of `row`.
     """
     lines = Category.from_array(change, row, display_name(row) if title is None else title)
-    tips = tooltip(*filter(None, [column]), row, "label", value="points|+.1f")
+    tips = tooltip(row, "label", value="points|+.1f")
     # Wide enough for "−12.5".
     cells = Cells("value", "points", "value", digits, step=(38, 25))
     chart = heatmap(frame(change), Category.from_array(change, "label", "class"), lines, cells, tips)
-    chart = chart if column is None else panels(chart, Category.from_array(change, column))
-    text = extent(frame(change), ["label", row, *filter(None, [column])], "Change of the accuracy", "points", digits=1)
+    text = extent(frame(change), ["label", row], "Change of the accuracy", "points", digits=1)
     return describe(chart, "Change of the accuracy of each class, points", text)

@@ -205,11 +205,9 @@ def sample_profiles(outcomes: xr.Dataset, along: str = "setting", draws: int = 1
     return Sampled(profiles(outcomes, along), drawn_profiles(outcomes, along, draws, seed))
 
 
-def interval(
-    outcomes: xr.Dataset, measure: Measure, along: str = "setting", level: float = 0.95, draws: int = 1000, seed: int = 0
-) -> xr.DataArray:
+def interval(outcomes: xr.Dataset, measure: Measure, along: str = "setting", draws: int = 1000) -> xr.DataArray:
     """Return `Sampled.bounds` of a single measure of outcomes."""
-    return sample_profiles(outcomes, along, draws, seed).bounds(measure, level)
+    return sample_profiles(outcomes, along, draws).bounds(measure)
 
 
 # The two values that a page shows of each agreement.
