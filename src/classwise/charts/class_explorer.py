@@ -55,9 +55,8 @@ class Along:
         """Return the chart at the chosen place; an epoch that was not measured shows the last before it that was."""
         if not self.between:
             return base.transform_filter(f"datum.{self.column} == chosen_{self.name}")
-        past = base.transform_filter(f"datum.{self.column} <= chosen_{self.name}").transform_joinaggregate(
-            latest=f"max({self.column})"
-        )
+        past = base.transform_filter(f"datum.{self.column} <= chosen_{self.name}")
+        past = past.transform_joinaggregate(latest=f"max({self.column})")
         return past.transform_filter(f"datum.{self.column} == datum.latest")
 
 

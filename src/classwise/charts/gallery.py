@@ -58,9 +58,8 @@ def _grid(table: pd.DataFrame, rows: Sequence[str], side: int, lines: int = 1) -
     # White pixels would melt into a white page, black ones into a dark one.
     frames = base.mark_point(shape="square", size=(side + 2) ** 2, filled=False, stroke=GREY, strokeWidth=1, yOffset=-lift)
     words = base.mark_text(dy=side / 2 + 8 - lift, fontSize=12, lineBreak="\n").encode(text="caption:N")
-    return alt.layer(images, frames, words, view=alt.ViewBackground(stroke=None)).properties(
-        width=columns * (side + _APART), height=len(rows) * (side + 12 + 14 * lines)
-    )
+    layered = alt.layer(images, frames, words, view=alt.ViewBackground(stroke=None))
+    return layered.properties(width=columns * (side + _APART), height=len(rows) * (side + 12 + 14 * lines))
 
 
 def image_rows(rows: Mapping[str, xr.DataArray], captions: Mapping[str, Sequence[str]], side: int = 72, title: str = "") -> Any:

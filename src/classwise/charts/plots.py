@@ -51,11 +51,9 @@ class Look:
 
     def hues(self, array: xr.DataArray) -> tuple[Any, Category | None]:
         """Return the selection of the legend and the category of the colours; None for both without colours."""
-        return (
-            primitives.legend_selection(Category.from_array(array, self.colour, display_name(self.colour)))
-            if self.colour
-            else (None, None)
-        )
+        if not self.colour:
+            return None, None
+        return primitives.legend_selection(Category.from_array(array, self.colour, display_name(self.colour)))
 
     def scale(self, array: xr.DataArray) -> alt.Scale:
         """Return the axis of values, the same whatever is chosen."""

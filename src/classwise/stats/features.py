@@ -134,10 +134,8 @@ def select_sums(outcomes: xr.Dataset) -> xr.Dataset:
     names = outcomes.predicted.values
     result = outcomes[list(SUMS)].reindex(label=names, fill_value=MISSING)
     # Networks may have further outcomes along dimensions in which the features do not differ.
-    further = {dim: outcomes[dim].values for dim in rest if dim in outcomes.coords}
-    result = result.assign(count=((*rest, "seed", "block", "label", "predicted"), count)).assign_coords(
-        {**further, "predicted": names}
-    )
+    further = {dim: outcomes[dim].values for dim in rest if dim in outcomes.coords} | {"predicted": names}
+    result = result.assign(count=((*rest, "seed", "block", "label", "predicted"), count)).assign_coords(further)
     shared = outcomes.sizes["seed"] > 1 and bool((present.any(tuple(range(len(rest)))).sum(0) > 1).any())
     return result.assign_attrs(outcomes.attrs, shared_images="yes" if shared else "")
 

@@ -117,10 +117,8 @@ def _overfits(state: State, images: Images, config: TrainConfig) -> bool:
     assert config.overfitting_check is not None
     first = images.take(torch.arange(min(config.batch, len(images)), device=images.pixels.device))
     ball = BALLS[config.norm](state.radius)
-    misclassified = evaluate.evaluate(
-        state.model, first, config.overfitting_check, ball, EvaluationSettings(seed=state.epoch)
-    ).misclassified
-    accuracy = float((~misclassified).float().mean())
+    result = evaluate.evaluate(state.model, first, config.overfitting_check, ball, EvaluationSettings(seed=state.epoch))
+    accuracy = float((~result.misclassified).float().mean())
     last = state.scores.get("guard", 0.0)
     state.scores["guard"] = accuracy
     if accuracy >= last - _COLLAPSE:

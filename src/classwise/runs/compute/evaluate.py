@@ -128,9 +128,7 @@ def attack_inputs(subject: Subject, evaluation: Evaluation) -> tuple[Images, att
     if evaluation.per_class is not None:
         images = images.per_class(evaluation.per_class, evaluation.seed)
     images = transform(evaluation.transform)(images, evaluation.seed)
-    assert evaluation.eps is not None
-    assert evaluation.norm is not None
-    ball = BALLS[evaluation.norm](radius_value(evaluation.eps))
+    ball = BALLS[str(evaluation.norm)](radius_value(str(evaluation.eps)))
     return images, attacks.build(evaluation.attack, evaluation.options), ball
 
 

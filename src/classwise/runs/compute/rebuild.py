@@ -32,10 +32,8 @@ def cost(spec: Spec) -> Passes:
     """Return the passes through the network that rebuilding one training image takes."""
     if spec.rebuilt == "none":
         return Passes()
-    # Its distances are measured, too.
-    return (feature_inversion.INVERSION.cost if spec.rebuilt == "features" else feature_inversion.TOWARDS.cost(1)) + Passes(
-        forward=4, calls=4
-    )
+    made = feature_inversion.INVERSION.cost if spec.rebuilt == "features" else feature_inversion.TOWARDS.cost(1)
+    return made + Passes(forward=4, calls=4)  # its distances are measured, too
 
 
 def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str, str]) -> Images:

@@ -89,9 +89,8 @@ def train(spec: Spec, report: Report = no_report, *, repair: bool = False) -> No
 def _finished(spec: Spec, state: training.State, name: str, images: Images) -> Weights:
     """Return the weights of a checkpoint as they are stored: rounded where the run says so, or with renewed statistics."""
     average, renewed, _ = name.partition(training.checkpoints.RENEWED)
-    weights = (
-        training.checkpoints.halve_precision(state.checkpoint(average), state.model) if spec.half else state.checkpoint(average)
-    )
+    weights = state.checkpoint(average)
+    weights = training.checkpoints.halve_precision(weights, state.model) if spec.half else weights
     if not renewed or average not in state.averages:
         return weights
     with inference.seed_random_state(state.generator, state.epoch), device.one_thread():
