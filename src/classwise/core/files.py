@@ -41,11 +41,6 @@ def digest(parts: Iterable[str | bytes | Path]) -> str:
     return result.hexdigest()
 
 
-def state(file: Path) -> os.stat_result:
-    """Return the size and times of a file; of a link that leads nowhere those of the link."""
-    return file.stat() if file.exists() else file.lstat()
-
-
 def folder_digest(dataset: str, *, times: bool = False) -> str:
     """Return a digest of the names and sizes of the files of a `folder:PATH`, with `times` also of their modification times.
 
@@ -54,10 +49,17 @@ def folder_digest(dataset: str, *, times: bool = False) -> str:
     kind, _, path = dataset.partition("?")[0].partition(":")
     if kind != "folder" or not find_image_folder(path).is_dir():
         return ""
-    root, digest = find_image_folder(path), hashlib.sha256()
-    for place, folders, files in os.walk(root):
+    root, files = find_image_folder(path), list[Path]()
+    for place, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for file in sorted(Path(place, name) for name in files if not name.startswith(".")):
-            stat = state(file)
-            digest.update(f"{file.relative_to(root)} {stat.st_size} {stat.st_mtime_ns if times else ''}\n".encode())
-    return digest.hexdigest()[:16]
+        files += sorted(Path(place, name) for name in names if not name.startswith("."))
+    return files_digest(root, files, times=times)[:16]
+
+
+def files_digest(root: Path, files: Iterable[Path], *, times: bool = True) -> str:
+    """Return a digest of the names and sizes of files below `root`, with `times` also of their modification times."""
+    result = hashlib.sha256()
+    for file in files:
+        stat = file.stat() if file.exists() else file.lstat()  # a link that leads nowhere
+        result.update(f"{file.relative_to(root)} {stat.st_size} {stat.st_mtime_ns if times else ''}\n".encode())
+    return result.hexdigest()

@@ -1,6 +1,5 @@
 """Decoded images, cached next to their files as one uint8 array."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -10,8 +9,6 @@ from typing import Any
 
 import numpy as np
 from filelock import FileLock
-
-from classwise.core.files import state
 
 # An array of more bytes than this is mapped from the disk rather than read.
 LARGE = 1 << 30
@@ -35,15 +32,6 @@ class ArraySource:
 
 # An array, the positions of unreadable images in it with the reason, and metadata.
 Cached = tuple[np.ndarray, dict[int, str], Mapping[str, Any]]
-
-
-def digest(root: Path, files: Iterable[Path]) -> str:
-    """Return a digest of the names, sizes and times of files below `root`."""
-    result = hashlib.sha256()
-    for file in files:
-        stat = state(file)
-        result.update(f"{file.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return result.hexdigest()[:12]
 
 
 def read_cached(home: Path, name: str, key: str, make: Callable[[], ArraySource]) -> Cached:

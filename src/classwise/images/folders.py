@@ -11,8 +11,9 @@ import torch
 from PIL import Image
 
 from classwise.core.errors import UserError, check_known
+from classwise.core.files import files_digest
 from classwise.core.paths import find_image_folder, images_folder
-from classwise.images.cache import ArraySource, digest, read_cached
+from classwise.images.cache import ArraySource, read_cached
 from classwise.images.images import Images, cut, fold
 
 # How many files are decoded at a time.
@@ -98,9 +99,8 @@ def read_tree(of: Tree, form: ImageFormat, *, skip_bad: bool = False) -> Images:
     A UserError names and counts unreadable files, unless `skip_bad` leaves them out.
     """
     # Next to the tree rather than in it, where the cache would look like a class folder.
-    array, bad, _ = read_cached(
-        of.root.parent, f"{of.root.name}.{form.name}", digest(of.root, of.files), partial(_source, of, form)
-    )
+    name, key = f"{of.root.name}.{form.name}", files_digest(of.root, of.files)[:12]
+    array, bad, _ = read_cached(of.root.parent, name, key, partial(_source, of, form))
     images = Images(torch.from_numpy(array), torch.tensor(of.labels), torch.arange(len(array)), of.classes)
     if not bad:
         return images

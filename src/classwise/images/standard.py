@@ -11,8 +11,9 @@ from torch import Tensor
 
 from classwise.core.datasets import class_names
 from classwise.core.errors import UserError
+from classwise.core.files import files_digest
 from classwise.core.paths import check_folder, images_folder
-from classwise.images.cache import ArraySource, digest, read_cached
+from classwise.images.cache import ArraySource, read_cached
 from classwise.images.images import Images, cut, fold
 
 # The files of each dataset of torchvision in the folder of images, by the name of its class.
@@ -52,7 +53,7 @@ def digits(split: str, seed: int) -> Images:
 def _key(name: str, root: Path) -> str:
     """Return a digest of a dataset's files; "" without any."""
     files = [file for pattern in _FILES[name] for file in sorted(root.glob(pattern))]
-    return digest(root, files) if files else ""
+    return files_digest(root, files)[:12] if files else ""
 
 
 def _decoded(name: str, part: str, root: Path) -> ArraySource:
