@@ -8,6 +8,7 @@ its variance that of its features. Sampling lengthens a mean by its variance ove
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
@@ -24,11 +25,8 @@ _AT_ONCE = 20_000_000
 
 def blocks_of(truth: np.ndarray, index: np.ndarray, count: int) -> np.ndarray:
     """Return the block of each image, from 0 to count - 1: the images of each class are dealt in the order of their index."""
-    block = np.empty(len(truth), dtype=np.int64)
-    for label in np.unique(truth):
-        members = np.flatnonzero(truth == label)
-        block[members[np.argsort(index[members], kind="stable")]] = np.arange(len(members)) % count
-    return block
+    place = pd.Series(index).groupby(truth).rank("first").to_numpy(dtype=np.int64) - 1
+    return np.asarray(place % count)
 
 
 def block_count(truth: np.ndarray) -> int:
