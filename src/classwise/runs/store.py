@@ -294,22 +294,19 @@ def warm_start(spec: Spec) -> Path:
     paths = (path for kind in ("runs", "recorded") for path in (data_folder() / kind).glob(f"*/*/*-{spec.warm_start}/{WEIGHTS}"))
     path = next((path for path in paths if (path.parent / "history.nc").exists()), None)
     if path is None:
-        raise UserError(
-            f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; train it first (csr: that of trades)"
-        )
+        advice = "train it first (csr: that of trades)"
+        raise UserError(f"warm_start={spec.warm_start!r} is the id of no finished run in data/runs/; {advice}")
     return path
 
 
 @cache
 def commit() -> str:
     """Return the commit of the checkout, with "+" if files differ from it; "" outside git."""
-    git = ["git", "-C", str(checkout())]
+    command = ["git", "-C", str(checkout()), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
-        dirty = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError):
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except OSError:
         return ""
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
 
 
 def provenance(
