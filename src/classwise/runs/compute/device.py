@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -15,12 +16,9 @@ from classwise.core.errors import UserError
 def device() -> torch.device:
     """Return the device: CLASSWISE_DEVICE, else the first CUDA GPU, else the CPU."""
     name = os.environ.get("CLASSWISE_DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen: torch.device | None = torch.device(name)
-    except RuntimeError:
-        chosen = None
-    if chosen is None or chosen.type not in ("cpu", "cuda"):
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise UserError(f"CLASSWISE_DEVICE={name!r} is no device; write cpu, cuda or cuda:1")
+    chosen = torch.device(name)
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"CLASSWISE_DEVICE={name!r}: torch has no CUDA GPU here; write cpu, or leave it out")
     if chosen.type == "cuda" and chosen.index is not None and chosen.index >= torch.cuda.device_count():
