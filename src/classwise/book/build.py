@@ -154,10 +154,8 @@ def _run_sphinx(sources: Path, fresh: Path) -> None:
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(sources), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not (fresh / "_build" / "html" / "index.html").exists():
-        good = build_folder() / "html"
-        raise RuntimeError(
-            f"jupyter-book could not render {sources}; the last good book stays in {good}:\n{done.stdout}{done.stderr}"
-        )
+        good = f"the last good book stays in {build_folder() / 'html'}"
+        raise RuntimeError(f"jupyter-book could not render {sources}; {good}:\n{done.stdout}{done.stderr}")
 
 
 def render(console: Console) -> bool:

@@ -18,11 +18,8 @@ def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
 
     `interval` has the further dimension bound. A click in the legend picks attacks.
     """
-    classes, (picked, hues) = (
-        Category.from_array(accuracy, "label", "class"),
-        legend_selection(Category.from_array(accuracy, "attack")),
-    )
-    table = frame(accuracy).merge(wide_bounds(interval))
+    classes, table = Category.from_array(accuracy, "label", "class"), frame(accuracy).merge(wide_bounds(interval))
+    picked, hues = legend_selection(Category.from_array(accuracy, "attack"))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked)
     by = Category.from_array(accuracy, "defence")
     # Three panels stand in one row.
@@ -33,8 +30,8 @@ def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
 
 def class_rows(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
     """Return what `class_accuracy` does of one network, without the dimension defence: a line for each class, in their order."""
-    classes, (picked, hues) = Category.from_array(accuracy, "label"), legend_selection(Category.from_array(accuracy, "attack"))
-    table = frame(accuracy).merge(wide_bounds(interval))
+    classes, table = Category.from_array(accuracy, "label"), frame(accuracy).merge(wide_bounds(interval))
+    picked, hues = legend_selection(Category.from_array(accuracy, "attack"))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, picked=picked)
     chart = chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
     return describe(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", "attack"], "Accuracy"))

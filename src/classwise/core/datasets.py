@@ -151,9 +151,8 @@ def check(dataset: str) -> None:
         variants = [f"{name}-{background}" for name, info in DATASETS.items() for background in info.backgrounds]
         raise unknown("dataset", dataset, [*(name for name in DATASETS if name != "folder"), *variants, "folder:PATH"])
     if kind not in datasets_with_options() and kind != dataset:
-        raise UserError(
-            f"dataset {dataset!r}: {kind} takes no path or options, {', '.join(datasets_with_options())} do; write {kind!r}"
-        )
+        others = ", ".join(datasets_with_options())
+        raise UserError(f"dataset {dataset!r}: {kind} takes no path or options, {others} do; write {kind!r}")
     if kind == "folder" and not path:
         raise UserError(f"dataset {dataset!r} names no folder; write folder:PATH, like folder:data/images/signs?size=64")
 

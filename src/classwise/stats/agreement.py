@@ -156,11 +156,8 @@ def corrected_mean(profiles: xr.DataArray, base: str, others: Sequence[str], alo
     Where that of any is NaN, it is their mean covariance with the base over the root of the mean variances: each counts by the
     spread of its classes, and one without any spread does not decide.
     """
-    each = (
-        corrected_agreement(profiles.sel({along: [base, *others]}), along)
-        .sel(other=base, drop=True)
-        .isel({along: slice(1, None)})
-    )
+    every = corrected_agreement(profiles.sel({along: [base, *others]}), along)
+    each = every.sel(other=base, drop=True).isel({along: slice(1, None)})
     shared = covariance(profiles, along).sel(other=base, drop=True).sel({along: list(others)}).mean(along)
     spread, sure = (
         [some.sel({along: base}, drop=True), some.sel({along: list(others)}).mean(along)]

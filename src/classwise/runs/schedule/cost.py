@@ -93,12 +93,9 @@ class Costs:
 
     def known(self, key: RateKey) -> list[float]:
         """Return the last rates of this key, else of other defences than standard training, whose networks break at once."""
-        alike = (
-            rates
-            for kind, rates in self.rates.get(self.device, {}).get(key[0], {}).items()
-            if kind.split(" on ")[0] == key[1].split(" on ")[0] and not kind.endswith(" on standard")
-        )
-        return self.last(key) or [rate for rates in alike for rate in rates]
+        attack, of_network = key[1].split(" on ")[0], self.rates.get(self.device, {}).get(key[0], {})
+        alike = [kind for kind in of_network if kind.split(" on ")[0] == attack and not kind.endswith(" on standard")]
+        return self.last(key) or [rate for kind in alike for rate in of_network[kind]]
 
     def rate(self, spec: Spec, evaluation: Evaluation | None = None) -> float | None:
         """Return the measured operations per second of a network, of its training if not under the attack; None without any."""
