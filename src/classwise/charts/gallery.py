@@ -183,19 +183,18 @@ def attack_live(
     def chart(label: str, network: tuple[str, str, str], radius: str, place: int) -> Any:
         attacking = ready(*network)
         began = time.perf_counter()
-        examples = attacking(label=label, count=count * place, **({"eps": radius} if radius else {}))
+        examples = attacking(label=label, count=count * place, eps=radius)
         took = time.perf_counter() - began
         last = examples.isel(image=slice(count * (place - 1), None))
         none = "" if last.sizes["image"] else " There are no more images: these are the last ones."
         last = examples.isel(image=slice(-count, None)) if none else last
-        how = f"{network[1]}{f' at radius {radius}' if radius else ''}, attacked in {took:.1f} s.{none} {_BELOW}"
+        how = f"{network[1]} at radius {radius}, attacked in {took:.1f} s.{none} {_BELOW}"
         return example_grid(pd.DataFrame(example_rows(last, network[0])), how)
 
     def draw(chosen_class: str, chosen_defence: str = "", chosen_split: str = "", chosen_radius: str = "", **more: Any) -> Any:
         name, factor = chosen_defence or _name(subjects[0]), float(more.get("attacked_radius", 1))
-        given = chosen_radius, getattr(evaluation, "eps", None), getattr(first[name], "eps", None)
-        radius = next((str(eps) for eps in given if eps), "")
-        radius = radius if factor == 1 or not radius else f"{factor * float(Fraction(radius)):.6g}"
+        radius = chosen_radius or evaluation.eps or first[name].eps
+        radius = radius if factor == 1 else f"{factor * float(Fraction(radius)):.6g}"
         network = name, str(more.get("chosen_attack", evaluation.attack)), chosen_split
         return chart(chosen_class, network, radius, int(more.get("attacked_images", 1)))
 
