@@ -39,8 +39,7 @@ def _reflected(places: Tensor, size: int) -> Tensor:
     return (size - 1) - ((size - 1) - places.abs()).abs()
 
 
-Augmentation = Callable[[Tensor, torch.Generator], Tensor]
-AUGMENTATIONS: dict[str, Augmentation] = {
+AUGMENTATIONS: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {
     "none": lambda pixels, generator: pixels,
     "crop-flip": crop_flip,
     "crop-flip-reflect": partial(crop_flip, reflect=True),

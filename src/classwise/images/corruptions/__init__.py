@@ -25,8 +25,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 _BATCH = 500
 _SMALLEST = 8
 
-Corruption = Callable[[Tensor, int, Generator], Tensor]
-CORRUPTIONS: dict[str, Corruption] = {
+CORRUPTIONS: dict[str, Callable[[Tensor, int, Generator], Tensor]] = {
     "gaussian-noise": digital.gaussian,
     "shot-noise": digital.shot,
     "impulse-noise": digital.impulse,

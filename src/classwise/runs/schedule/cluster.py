@@ -183,8 +183,8 @@ def compute(
     client.subscribe_topic(TOPIC, reported)
     futures: dict[Key, Future[Timing | None]] = {}
     for name, task in named.items():
-        how = (task.key, expected, policy, task.step)
-        futures[task.key] = client.submit(_do, name, how, [futures[key] for key in task.after], key=name, priority=task.priority)
+        given = (_do, name, task.key, expected, policy, task.step, [futures[key] for key in task.after])
+        futures[task.key] = client.submit(*given, key=name, priority=task.priority)
     waiting = dict(named)
     # What has not ended with the budget is ended with the workers.
     patience = None if budget is None else max(budget.left + 0.25 * budget.margin, 0.1)
@@ -216,12 +216,10 @@ def _result(future: Future[Timing | None]) -> Timing | Exception | None:
     return failure.with_traceback(future.traceback())
 
 
-How = tuple[Key, Handshake | None, Policy, float]
-
-
-def _do(name: str, how: How, after: Sequence[Timing | None]) -> Timing | None:
+def _do(
+    name: str, key: Key, expected: Handshake | None, policy: Policy, step: float, after: Sequence[Timing | None]
+) -> Timing | None:
     """Compute a result, on a worker, once the results `after` of others exist; None if these or time are lacking."""
-    key, expected, policy, step = how
     if expected is not None and (problem := mismatch(expected)):
         raise UserError(f"the worker {problem}")
     if any(one is None or not one.finished for one in after) or (policy.budget is not None and policy.budget.left <= step):

@@ -19,8 +19,6 @@ from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, TRACE, Key
 Requested = tuple[Spec, Sequence[Evaluation]]
 # Results of each run.
 Wanted = Mapping[Spec, Sequence[Key]]
-# Whether a result is there.
-Present = Callable[[Key], bool]
 # Called with the steps of a result that are done, and their number.
 Show = Callable[[Key, int, int], None]
 
@@ -99,7 +97,7 @@ def steps_of(key: Key) -> float:
 
 
 def missing(
-    pairs: Iterable[Requested] | Wanted, present: Present = lambda key: key.path is not None
+    pairs: Iterable[Requested] | Wanted, present: Callable[[Key], bool] = lambda key: key.path is not None
 ) -> dict[Key, tuple[Key, ...]]:
     """Return what is missing of runs and their results, of any kind, each with what it needs of it, which comes before it.
 
