@@ -10,7 +10,7 @@ from classwise import runs
 from classwise.core.spec import Evaluation
 from classwise.models.modes import penultimate
 from classwise.papers.sections import Request
-from classwise.runs import store
+from classwise.runs import load, store
 from classwise.runs.compute import evaluate, networks
 from classwise.stats import features
 
@@ -68,7 +68,7 @@ def test_features_of_several_runs_lie_along_the_dimensions_of_outcomes(data, sma
     specs = [replace(small, seed=seed) for seed in (0, 1)]
     ready(*specs)
     request = Request(tuple(specs), (CLEAN, PGD), features=("clean",))
-    found = runs.features(request)
+    found = features.select_sums(load.add_features(request, runs.outcomes(request)))
     outcomes = runs.outcomes(specs, [CLEAN, PGD])
     assert dict(found.images.sizes) == {"defence": 1, "seed": 2, "attack": 2, "block": found.sizes["block"], "label": 10}
     assert (found.images.sel(attack="pgd-20") == 0).all()

@@ -4,7 +4,7 @@ Torch is imported only when something is computed: reading stored results needs 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import xarray as xr
@@ -17,7 +17,7 @@ from classwise.runs import describe, ensure, store
 from classwise.runs.ensure import Pair
 from classwise.runs.store import Key
 from classwise.stats.combine import combine_rows
-from classwise.stats.features import SUMS, add_blocks, select_sums
+from classwise.stats.features import SUMS, add_blocks
 
 # Names of the Datasets, which no field or option can have as a dimension; `label` is that of the counts made of outcomes.
 _IN_HISTORY = schema_names(store.HISTORY)
@@ -115,41 +115,26 @@ def _keys(pairs: Sequence[Pair]) -> dict[tuple[Subject, Evaluation], dict[str, A
     return {(subject, one): places[subject] | under[one] for subject, some in pairs for one in some}
 
 
-def features(
-    subjects: Subject | Sequence[Subject] | Request, evaluations: Evaluation | Sequence[Evaluation] | None = None
-) -> xr.Dataset:
-    """Return sums of the penultimate features of each class by block of images, computed once and stored.
+def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Dataset:
+    """Return sums of the penultimate features of each class by block of images (schema "features 2"), computed once and stored.
 
-    subjects: a run or an audit; several of them; or what a section requests that needs features (`Part.features`), without its
-    parts. evaluations: of a single subject one, by default its test images as they are; of several those of each; not used with a
-    request. The features are those of the images as the evaluation attacks them, at its checkpoint.
-
-    The sums of one subject are as stored (schema "features 2"); those of several lie along defence, seed, attack and every other
-    field that varies, with count (..., block, label, predicted) of the same images, as `stats.features.statistics` takes it.
-    A run or an attack whose features are not recorded has 0 images. NotRecorded if no run has any.
+    subject: a run or an audit. evaluation: which images, attacked as it says, and which checkpoint; None for the images of an
+    audit, or the test images of a run, as they are. `stats.features.statistics` returns their means and variances. NotRecorded
+    if a recorded run lacks them.
     """
-    if not isinstance(subjects, Request | Sequence):
-        assert evaluations is None or isinstance(evaluations, Evaluation)
-        return ensure.get(Key(subjects, store.FEATURES, evaluations or subjects.evaluation_of()))
-    if isinstance(subjects, Request):
-        alone = replace(subjects, parts={})
-        return select_sums(add_features(alone, outcomes(alone)))
-    some = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations or [Evaluation(attack="clean")])
-    pairs: list[Pair] = [(subject, some) for subject in subjects]
-    return select_sums(_with_features(pairs, pairs, outcomes(subjects, some)))
+    return ensure.get(Key(subject, store.FEATURES, evaluation or subject.evaluation_of()))
 
 
 def add_features(request: Request, data: xr.Dataset) -> xr.Dataset:
-    """Return the outcomes of a request with the sums of the features that it needs, as `stats.features.add_blocks` adds them."""
-    return _with_features(request.pairs, request.feature_pairs, data)
+    """Return the outcomes of a request with the sums of the features that it needs, as `stats.features.add_blocks` adds them.
 
-
-def _with_features(pairs: Sequence[Pair], wanted: Sequence[Pair], data: xr.Dataset) -> xr.Dataset:
-    keys, rows, missing = _keys(pairs), list[tuple[dict[str, Any], xr.Dataset]](), list[NotRecorded]()
-    for subject, evaluation in dict.fromkeys((subject, one) for subject, some in wanted for one in some):
+    A run or an attack whose features are not recorded has 0 images. NotRecorded if no run has any.
+    """
+    keys, rows, missing = _keys(request.pairs), list[tuple[dict[str, Any], xr.Dataset]](), list[NotRecorded]()
+    for spec, evaluation in dict.fromkeys((spec, one) for spec, some in request.feature_pairs for one in some):
         try:
-            sums = ensure.get(Key(subject, store.FEATURES, evaluation))[list(SUMS)]
-            rows.append((keys[subject, evaluation], sums.rename(label="predicted")))
+            sums = features(spec, evaluation)[list(SUMS)]
+            rows.append((keys[spec, evaluation], sums.rename(label="predicted")))
         except NotRecorded as error:
             missing.append(error)
     if not rows:

@@ -144,7 +144,7 @@ def statistics(data: xr.Dataset) -> xr.Dataset:
     Parameters
     ----------
     data
-        as `runs.features` returns it.
+        as `runs.features` or `select_sums` returns it.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def interval(data: xr.Dataset, measure: Measure, level: float = 0.95, draws: int
     """Return low, value and high of a measure of the statistics, along a new dimension `bound`.
 
     The interval is the basic one of `resample`, wide enough to contain the value; NaN where a class has a single block, or no
-    draw a value. data: as `runs.features` returns it.
+    draw a value. data: as of `statistics`.
     """
     value, redrawn = measure(statistics(data)), measure(resample(data, draws, seed))
     # A measure may have no value in any draw: a correlation with what is constant.
