@@ -66,25 +66,22 @@ def traces(pairs: Sequence[tuple[Spec, Sequence[Evaluation]]], per_class: int = 
     return combined.assign(truth=combined.truth.max(["network", "inverse"]))
 
 
-def scenes(spec: Spec | Sequence[Spec], evaluation: Evaluation, label: str | None = None, *, behind: bool = False) -> xr.Dataset:
-    """Return the images of an evaluation before the attack, all or those of a class; of several runs, each image once.
+def scenes(spec: Spec | Sequence[Spec], evaluation: Evaluation, *, behind: bool = False) -> xr.Dataset:
+    """Return the images of an evaluation before the attack; of several runs, each image once.
 
     No network is needed. pixels (image, channel, row, column) from 0 to 1; truth (image) as in outcomes. `behind` adds
-    object (image, row, column), the mask of the object, and whiteness (image), the brightness of the background from 0 to 1
-    (`images.backgrounds`).
+    whiteness (image), the brightness of the background from 0 to 1 (`images.backgrounds`).
     """
     if isinstance(spec, Sequence):
-        parts = [scenes(member, evaluation, label, behind=behind) for member in spec]
+        parts = [scenes(member, evaluation, behind=behind) for member in spec]
         return xr.concat(parts, "image").drop_duplicates("image")
     from classwise.images import backgrounds  # torch
     from classwise.runs.compute import evaluate
 
     images, _, _ = evaluate.attack_inputs(spec, evaluation)
-    images = images if label is None else images.select_classes(label)
     pixels, labels = images.batch(slice(None))
     values = {"pixels": (("image", "channel", "row", "column"), pixels), "truth": ("image", labels)}
     if behind:
-        values["object"] = (("image", "row", "column"), backgrounds.object_mask(images.pixels))
         values["whiteness"] = ("image", backgrounds.whiteness(images.pixels))
     coords = {"image": images.index.cpu().numpy(), "predicted": list(images.classes)}
     return xr.Dataset({name: (dims, value.cpu().numpy()) for name, (dims, value) in values.items()}, coords)

@@ -97,8 +97,7 @@ def _measured(section: Part, request: Request) -> xr.Dataset:
 
 def whiteness(request: Request, data: xr.Dataset) -> xr.Dataset:
     """Return outcomes with how white each image is around its object (`white`)."""
-    around = [scenes(spec, request.evaluations[0].resolve_for(spec), behind=True).whiteness for spec in request.specs]
-    return data.assign(white=xr.concat(around, "image").drop_duplicates("image").reindex(image=data.image))
+    return data.assign(white=scenes(request.specs, request.evaluations[0], behind=True).whiteness.reindex(image=data.image))
 
 
 def pixels(request: Request, data: xr.Dataset) -> xr.Dataset:
