@@ -132,12 +132,8 @@ def _train(
 
 
 def _is_trained(spec: Spec, *, repair: bool) -> bool:
-    return Key(spec).read(repair=repair) is not None and _has_weights(spec, repair=repair)
-
-
-def _has_weights(spec: Spec, *, repair: bool) -> bool:
-    """Return whether the weights of a run are present; with `repair` a file that cannot be read is set aside."""
-    path = store.weights(spec)
+    """Return whether the history and the weights of a run are present; with `repair` what cannot be read is set aside."""
+    path = store.weights(spec) if Key(spec).read(repair=repair) is not None else None
     if path is None or not repair:
         return path is not None
     try:
