@@ -57,9 +57,8 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
 
     Those are its notebook, the code, and the results that it shows; the pages of verdicts depend on the results of all sections.
     """
-    code = digest(
-        sorted({file for kind in ("py", "csv", "js", "css", "html") for file in _BOOK.parent.rglob(f"*.{kind}")} - set(SHELL))
-    )
+    files = {file for kind in ("py", "csv", "js", "css", "html") for file in _BOOK.parent.rglob(f"*.{kind}")}
+    code = digest(sorted(files - set(SHELL)))
     stored = {section: stored_beside(section, scale) for section in registry.SECTIONS}
     beside = {section: digest(_recorded_files(requests.values())) for section, requests in stored.items() if requests}
     keys = {section: store.outcomes_of(registry.request(section, scale).pairs) for section in registry.SECTIONS}
@@ -169,9 +168,8 @@ def pages(scale: str, made_of: Mapping[str, Mapping[str, str]], *, first: bool =
     """Return the pages of the book of a scale, made of `executions`; first: as they can be before results on digits are."""
     shown = []
     for name, parts in made_of.items():
-        coming = first and (
-            name in (*_LEDGERS, "audit", *_ON_DIGITS) or bool(name in registry.SECTIONS and registry.request(name, scale).pairs)
-        )
+        has_runs = name in registry.SECTIONS and bool(registry.request(name, scale).pairs)
+        coming = first and (has_runs or name in (*_LEDGERS, "audit", *_ON_DIGITS))
         kept = (COMPUTED if name in _LEDGERS else RECORDED) if coming else ""
         # What is executed without digits is executed again, whatever of them is stored by now.
         state = {one: digest([made, str(coming)]) if one.startswith(COMPUTED) else made for one, made in parts.items()}

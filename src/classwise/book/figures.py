@@ -36,9 +36,8 @@ def table(spec: Mapping[str, Any]) -> pd.DataFrame:
             title = str(channel.get("title") or (channel.get("axis") or {}).get("title") or "value")
             titles[source] = max(titles.get(source, ""), title, key=len)  # the longest one has the unit
     panels, usual = _panels(spec), max(titles.values(), key=len, default="")
-    parts = {
-        name: _tidy(text, titles.get(name) or usual) for name, text in spec.get("datasets", {}).items() if isinstance(text, str)
-    }
+    texts = {name: text for name, text in spec.get("datasets", {}).items() if isinstance(text, str)}
+    parts = {name: _tidy(text, titles.get(name) or usual) for name, text in texts.items()}
     kept = {name: part for name, part in parts.items() if set(part.columns) & (set(KEYS) - {"quantity"})}
     if not kept:
         return pd.DataFrame()

@@ -48,9 +48,8 @@ def new_page(name: str) -> list[Path]:
     with (package / "claims.csv").open("a", encoding="utf-8") as claims:
         claims.write(_filled("claims.csv", values))
     init = package / "__init__.py"
-    code = init.read_text(encoding="utf-8").replace(
-        "\n_SECTIONS", f"\nfrom classwise.papers.{folder} import {module}\n_SECTIONS", 1
-    )
+    added = f"\nfrom classwise.papers.{folder} import {module}\n_SECTIONS"
+    code = init.read_text(encoding="utf-8").replace("\n_SECTIONS", added, 1)
     init.write_text(re.sub(r"(?s)(_SECTIONS = \(.*?),?\s*\)\n", rf"\1, {module})\n", code, count=1), encoding="utf-8")
     return [*texts, package / "claims.csv", init]
 

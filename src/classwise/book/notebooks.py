@@ -38,9 +38,8 @@ def folder() -> Path:
 
 def names() -> list[str]:
     """Return the names of all notebooks, like "tian2021/4-1-class-bias"."""
-    return sorted(
-        str(path.relative_to(folder()).with_suffix("")) for path in folder().glob("**/*.ipynb") if ".ipynb_" not in str(path)
-    )
+    paths = (path for path in folder().glob("**/*.ipynb") if ".ipynb_" not in str(path))
+    return sorted(str(path.relative_to(folder()).with_suffix("")) for path in paths)
 
 
 def find(name: str) -> Path:

@@ -46,9 +46,8 @@ def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colou
     first = next(iter(measured.values()))
     rows, (picked, hues) = Category.from_array(first, row), legend_selection(Category.from_array(first, colour))
     names = [display_name(name) for name in measured]
-    table = pd.concat(
-        [wide_bounds(bounds).assign(metric=display_name(name)) for name, bounds in measured.items()], ignore_index=True
-    )
+    tables = [wide_bounds(bounds).assign(metric=display_name(name)) for name, bounds in measured.items()]
+    table = pd.concat(tables, ignore_index=True)
     chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked)
     wide = {1: 480, 2: 250}.get(columns, 160)
     chart = chart.properties(width=wide, height=(8 * len(hues.values) + 6) * len(rows.values))

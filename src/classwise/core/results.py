@@ -104,9 +104,8 @@ def encode(data: xr.Dataset, schema: str) -> bytes:
     Of outcomes of more than 2,000 images, logits are rounded to the 11 significant bits of float16; their type stays.
     """
     data = check(data.assign_attrs(schema=schema), schema)
-    encoding: dict[str, dict[str, Any]] = {
-        name: {**_COMPRESSED} for name in _variables(schema) if name in data and data[name].ndim > 0
-    }
+    arrays = [name for name in _variables(schema) if name in data and data[name].ndim > 0]
+    encoding: dict[str, dict[str, Any]] = {name: {**_COMPRESSED} for name in arrays}
     if schema == "outcomes 1" and data.sizes["image"] > _LARGE:
         data = data.assign(logits=data.logits.copy(data=_rounded(data.logits.values)))
         chunk = (min(data.sizes["image"], 10_000), data.sizes["predicted"])

@@ -50,12 +50,11 @@ def colour_background(ink: Tensor, colour: Tensor) -> Tensor:
 def extract_ink(pixels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the ink of coloured drawings, (n, 1, height, width), and the index of the background colour of each."""
     inks = [255 - pixels.amax(1, keepdim=True) if black else pixels.amin(1, keepdim=True) for black in _BLACK_INK]
+    count, device = len(pixels), pixels.device
     # Redrawn on its true colour, a drawing does not change.
-    redrawn = (
-        colour_background(ink, torch.full((len(pixels),), number, device=pixels.device)) for number, ink in enumerate(inks)
-    )
+    redrawn = (colour_background(ink, torch.full((count,), number, device=device)) for number, ink in enumerate(inks))
     colour = torch.stack([(drawing.int() - pixels.int()).abs().flatten(1).sum(1) for drawing in redrawn]).argmin(0)
-    return torch.stack(inks)[colour, torch.arange(len(pixels), device=pixels.device)], colour
+    return torch.stack(inks)[colour, torch.arange(count, device=device)], colour
 
 
 def swap_background(pixels: Tensor) -> Tensor:

@@ -107,9 +107,8 @@ def read_tree(of: Tree, form: ImageFormat, *, skip_bad: bool = False) -> Images:
     if not skip_bad:
         first = "; ".join(f"{of.files[place].relative_to(of.root)} ({reason})" for place, reason in list(bad.items())[:3])
         counted = f"{len(bad)} of {len(array)} image files in {of.root} cannot be read: {first}{', ...' if len(bad) > 3 else ''}"
-        raise UserError(
-            f"{counted}; repair or remove them, or skip them: ?skip-bad=1 after the dataset's name, --skip-bad of an audit"
-        )
+        skip = "skip them: ?skip-bad=1 after the dataset's name, --skip-bad of an audit"
+        raise UserError(f"{counted}; repair or remove them, or {skip}")
     good = torch.ones(len(array), dtype=torch.bool)
     good[list(bad)] = False
     return images.take(good)

@@ -73,13 +73,11 @@ def _profiles(
         outcomes = outcomes.assign(truth=outcomes.truth.max("half")).drop_dims("half")
     single = [dim for dim in outcomes.truth.dims if dim not in (along, "seed", "image")]
     outcomes = outcomes.isel(dict.fromkeys(single, 0), drop=True)
-    outcomes = aggregate.common_images(
-        outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0]), along, same_seeds=False
-    )
+    outcomes = outcomes if "seed" in outcomes.dims else outcomes.expand_dims(seed=[0])
+    outcomes = aggregate.common_images(outcomes, along, same_seeds=False)
     present = outcomes.truth >= 0
-    counted = [
-        some.sum("seed").transpose("image", along) for some in (present & (outcomes.prediction == outcomes.truth), present)
-    ]
+    right = present & (outcomes.prediction == outcomes.truth)
+    counted = [some.sum("seed").transpose("image", along) for some in (right, present)]
     columns = np.concatenate(counted, axis=1).astype(np.float32)
     # The seeds whose fold has the image: images of different folds are not exchangeable.
     fold = np.unique(present.any(along).transpose("image", "seed"), axis=0, return_inverse=True)[1].reshape(-1)
@@ -87,8 +85,8 @@ def _profiles(
     second = (aggregate.split_halves(outcomes).truth.sel(half="second") >= 0).any([along, "seed"]).values
     members = [[(truth == label) & (second == half) for label in range(outcomes.sizes["predicted"])] for half in (0, 1)]
     cells = np.array([[sums(columns[some], fold[some]) for some in of_half] for of_half in members])
-    right, total = np.split(np.moveaxis(cells, (0, 1), (-2, -1)), 2, axis=-3)
-    values = np.divide(100 * right, total, out=np.full(total.shape, np.nan), where=total > 0)
+    correct, total = np.split(np.moveaxis(cells, (0, 1), (-2, -1)), 2, axis=-3)
+    values = np.divide(100 * correct, total, out=np.full(total.shape, np.nan), where=total > 0)
     along_classes = {name: some for name, some in outcomes.coords.items() if some.dims == ("predicted",)}
     labels = {"label" if name == "predicted" else name: ("label", some.values) for name, some in along_classes.items()}
     coords = {along: outcomes[along].values, "half": list(_HALVES), **labels}

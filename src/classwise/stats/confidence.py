@@ -73,9 +73,8 @@ def stack_components(outcomes: xr.Dataset) -> xr.Dataset:
     Sums over images, which bootstraps redraw, are of one number of each image: `mean_logits` takes those of `logit`.
     """
     logit = outcomes.logits.rename(predicted="component").transpose("component", ...)
-    copied = {
-        name: outcomes[name].expand_dims(component=logit.component.values) for name in ("truth", "prediction", "misclassified")
-    }
+    components, names = logit.component.values, ("truth", "prediction", "misclassified")
+    copied = {name: outcomes[name].expand_dims(component=components) for name in names}
     return outcomes.assign(copied).drop_vars("logits").assign(logit=logit)
 
 

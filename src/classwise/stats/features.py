@@ -69,9 +69,8 @@ def block_sums(values: xr.DataArray, truth: xr.DataArray, block_of: xr.DataArray
     not count. block_of: as of `assign_blocks`, of so many blocks. labels: the names of the classes.
     """
     rest = [str(dim) for dim in truth.dims if dim != "image"]
-    truth, block_of, values = (
-        some.transpose(*rest, "image", ...) for some in xr.broadcast(truth, block_of, values, exclude=["feature"])
-    )
+    aligned = xr.broadcast(truth, block_of, values, exclude=["feature"])
+    truth, block_of, values = (some.transpose(*rest, "image", ...) for some in aligned)
     here = truth.values >= 0
     kept, cell = values.values[here], (*np.nonzero(here)[:-1], block_of.values[here], truth.values[here])
     shape = (*here.shape[:-1], count, len(labels))
@@ -166,9 +165,8 @@ def _statistics(gram: xr.DataArray, square: xr.DataArray, images: xr.DataArray, 
     """Return statistics; noise: how often the means have been sampled, 2 of drawn blocks."""
     total = images.where(images > noise)
     trace = (square / total - _squared_length(gram)) / (1 - noise / total)
-    return xr.Dataset(
-        {"variance": trace / features, "trace": trace, "images": images, "gram": gram, "error": noise * trace / total}
-    )
+    error = noise * trace / total
+    return xr.Dataset({"variance": trace / features, "trace": trace, "images": images, "gram": gram, "error": error})
 
 
 def _squared_length(gram: xr.DataArray) -> xr.DataArray:
@@ -227,9 +225,8 @@ def _redrawn(sums: Mapping[str, xr.DataArray], chosen: np.ndarray, rng: np.rando
     into, out = [["label", "feature"]], [["label", "other"]]
     gram = xr.apply_ufunc(lambda some: some @ some.swapaxes(-1, -2), mean, input_core_dims=into, output_core_dims=out)
     # With what else these dimensions are called by.
-    gram = gram.assign_coords(
-        {dim: images[dim] for dim in images.dims[3:] if dim in images.coords} | {"other": data.label.values}
-    )
+    further = {dim: images[dim] for dim in images.dims[3:] if dim in images.coords}
+    gram = gram.assign_coords(further | {"other": data.label.values})
     result = _statistics(gram, data.square, data.images, mean.sizes["feature"], noise=2)
     return result.assign(count=data["count"]) if "count" in data else result
 

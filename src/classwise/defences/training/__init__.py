@@ -216,10 +216,8 @@ def _epoch(
         for gate in bounded:
             gate.data.clamp_(0, 1)
         for name, averaging in by_step.items():
-            weights = state.model.state_dict()
-            state.averages[name] = averaging.update_after_step(
-                state.averages.get(name), weights, state.epoch * len(order) + number
-            )
+            step, weights = state.epoch * len(order) + number, state.model.state_dict()
+            state.averages[name] = averaging.update_after_step(state.averages.get(name), weights, step)
         total += terms.loss.detach().sum()
         for name, logits in (("clean", terms.clean), ("attacked", terms.attacked)):
             if logits is not None:

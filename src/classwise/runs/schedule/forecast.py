@@ -49,10 +49,8 @@ def forecast(sections: Mapping[str, Wanted], out: Console, *, workers: int | Non
         out.print("everything else is there" if damaged else "everything is there")
         return
     count = workers or pool.workers_here()
-    lines = [
-        (f"{plural(count, 'worker')} of this machine", here, count),
-        *((f"{gpus} {PLANNED}", elsewhere, gpus) for gpus in GPUS),
-    ]
+    lines = [(f"{plural(count, 'worker')} of this machine", here, count)]
+    lines += [(f"{gpus} {PLANNED}", elsewhere, gpus) for gpus in GPUS]
     for who, costs, number in lines:
         out.print(f"on {who}: {format_duration(duration(plan_tasks(all_left, costs), number))}", highlight=False)
     for costs in (here, elsewhere):

@@ -83,9 +83,8 @@ def duration(tasks: Sequence[Task], workers: int) -> float:
 def order_tasks(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
     """Return the tasks of what is missing, to be done in the order in which it is given."""
     seconds = {key: costs.seconds(key.spec, key.evaluation) for key in left}
-    return [
-        Task(key, after, seconds[key], -place, seconds[key] / steps_of(key)) for place, (key, after) in enumerate(left.items())
-    ]
+    ordered = enumerate(left.items())
+    return [Task(key, after, seconds[key], -place, seconds[key] / steps_of(key)) for place, (key, after) in ordered]
 
 
 def steps_of(key: Key) -> float:
