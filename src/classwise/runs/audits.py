@@ -68,7 +68,6 @@ def audit(
         return _stored(Path(weights).resolve())
     from torch import nn
 
-    from classwise.runs import audit_evaluation
     from classwise.runs.compute import audited_network
 
     given = weights if isinstance(weights, nn.Module) else None
@@ -76,22 +75,16 @@ def audit(
         raise UserError(f"weights are a {type(weights).__name__}; give a torch.nn.Module, or the name of a file")
     name = str(weights or _EXAMPLE) if given is None else type(given).__name__
     path = _file(name) if given is None else None
-    dataset = dataset if isinstance(dataset, str) else _registered(dataset)
     settings: dict[str, Any] = {"width": width, "normalise": normalise, "attack": attack, "eps": str(eps), "norm": norm}
-    settings |= {"model": model if given is None else f"given:{name}", "seed": seed} | ({} if batch is None else {"batch": batch})
-    settings |= {"home": str(Path(home or ".").resolve()), "out": str(Path(out).resolve()) if out else ""}
-    result = Audit(network=name, sha256="", dataset=_absolute(dataset, skip_bad=skip_bad), **settings)
+    settings |= {"seed": seed, "home": str(Path(home or ".").resolve()), "out": str(Path(out).resolve()) if out else ""}
+    settings |= {"model": model if given is None else f"given:{name}", "dataset": _absolute(dataset, skip_bad=skip_bad)}
+    result = Audit(network=name, sha256="", **settings)
     if given is None and ":" in model:
         result = replace(result, code=audited_network.code_digest(model, result.home))
-    available = audit_evaluation.check(result, classes or (), limit)
-    result = replace(result, per_class=limit and limit // len(available.classes), reach=math.prod(available.shape) ** 0.5)
-    sample = audited_network.sample(result, available)
-    batch = batch or min(max(len(sample) // 8, 8), 50)
-    result = replace(result, images=audited_network.images_digest(sample), batch=batch)
+    result = _with_images(result, classes or (), limit, batch)
     if given is not None:
         return replace(result, sha256=audited_network.keep(given, result))
-    path = path or _of_defence(name, model, dataset)
-    _check_split(path, dataset)
+    _check_split(path := path or _of_defence(name, model, result.dataset), result.dataset)
     network = path.parent.name if path.stem in _GENERIC else path.stem
     return replace(result, network=network, sha256=audited_network.digest(path), weights=str(path))
 
@@ -111,6 +104,18 @@ def _registered(given: "Images") -> str:
 
     datasets.DATASETS[name := f"given-{images_digest(given)}"] = datasets.DatasetInfo(read, classes=given.classes)
     return name
+
+
+def _with_images(audit: Audit, classes: Sequence[str], limit: int | None, batch: int | None) -> Audit:
+    """Return an audit with the choice and the digest of its images; a UserError if it names something that does not exist."""
+    from classwise.runs import audit_evaluation  # torch
+    from classwise.runs.compute import audited_network
+
+    available = audit_evaluation.check(audit, classes, limit)
+    audit = replace(audit, per_class=limit and limit // len(available.classes), reach=math.prod(available.shape) ** 0.5)
+    sample = audited_network.sample(audit, available)
+    batch = min(max(len(sample) // 8, 8), 50) if batch is None else batch
+    return replace(audit, images=audited_network.images_digest(sample), batch=batch)
 
 
 def _stored(folder: Path) -> Audit:
@@ -155,10 +160,11 @@ def _check_split(path: Path, dataset: str) -> None:
             raise UserError(f"{problem}; name the weights of a run with seed 0, or other images by --dataset")
 
 
-def _absolute(dataset: str, *, skip_bad: bool) -> str:
+def _absolute(dataset: "str | Images", *, skip_bad: bool) -> str:
     """Return the name of a dataset that means the same in any working folder; all images of a folder are test images."""
     from classwise import images
 
+    dataset = dataset if isinstance(dataset, str) else _registered(dataset)
     datasets.check(dataset)
     kind = dataset.partition("?")[0].partition(":")[0]
     if kind not in datasets.datasets_with_options():
