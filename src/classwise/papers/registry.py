@@ -15,7 +15,7 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.judging import DEFAULT, Bootstrap, judge_all
 from classwise.papers.published import Tables
 from classwise.papers.scales import COMMON, SCALES, Recipe
-from classwise.papers.sections import CLEAN_AND_PGD, Paper, Part, Request, Section
+from classwise.papers.sections import Paper, Part, Request, Section
 
 _PAPERS = (benz2020.PAPER, tian2021.PAPER, wei2023.PAPER, entropy2022.PAPER)
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in _PAPERS}
@@ -88,9 +88,7 @@ def request(
 
 
 # What shows how trainings differ: adversarial training as it is, once for each seed of a scale.
-_BASE = Part(
-    title="Trainings that differ in the seed", defences=("pgd-at", "trades"), evaluations=CLEAN_AND_PGD, features=("clean",)
-)
+_BASE = Part(title="Trainings that differ in the seed", defences=("pgd-at", "trades"), features=("clean",))
 
 
 def base(scale: str) -> Request:

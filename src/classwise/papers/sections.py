@@ -17,7 +17,7 @@ from classwise.papers.published import Tables
 from classwise.papers.scales import FINE_TUNED, OTHER_DATASETS, SCALES, Recipe, merge
 from classwise.papers.variants import Variants
 
-# What most sections evaluate: images as they are, and under PGD with 20 steps.
+# What is usually evaluated: images as they are, and under PGD with 20 steps.
 CLEAN_AND_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
 
 
@@ -54,7 +54,7 @@ class Part:
 
     title: str
     defences: tuple[str, ...]
-    evaluations: tuple[Evaluation, ...] = ()
+    evaluations: tuple[Evaluation, ...] = CLEAN_AND_PGD
     run: Mapping[str, Any] = field(default_factory=dict)
     max_seeds: int | None = None
     at: tuple[str, ...] = ()

@@ -42,7 +42,6 @@ def _cluttered(scale: str, plain: Spec) -> tuple[Variant, ...]:
 SECTION = Section(
     title="Discrepancy between classes",
     defences=NETWORKS,
-    evaluations=CLEAN_AND_PGD,
     parts={
         "radii": Part(
             title="smaller radii of the attack",
@@ -53,7 +52,6 @@ SECTION = Section(
         "cluttered": Part(
             title="the same drawings on clutter",
             defences=("standard", "trades"),
-            evaluations=CLEAN_AND_PGD,
             run={"averages": ()},
             max_seeds=2,
             variants=choose_by_scale(none, quick=_cluttered),

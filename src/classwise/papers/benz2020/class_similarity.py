@@ -13,7 +13,7 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import measures
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, least, value
 from classwise.stats import combine, features, metrics
 
@@ -68,7 +68,6 @@ def arrange_sources(plain: xr.Dataset, validation: xr.Dataset | None) -> xr.Data
 SECTION = Section(
     title="Similar classes",
     defences=DEFENCES,
-    evaluations=CLEAN_AND_PGD,
     parts={
         "validation": Part(
             title="validation images",

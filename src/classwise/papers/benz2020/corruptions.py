@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.spec import Evaluation
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, profile_fields
 from classwise.stats import aggregate, combine, metrics
 
@@ -63,7 +63,6 @@ _BOTH = ("", "corrupted")
 SECTION = Section(
     title="Corruptions",
     defences=DEFENCES,
-    evaluations=CLEAN_AND_PGD,
     parts={
         "corrupted": Part(
             title="corrupted images",

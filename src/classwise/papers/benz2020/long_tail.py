@@ -13,7 +13,7 @@ from classwise.core.spec import Spec
 from classwise.papers import variants
 from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.critical import change, critical_class, stack_trainings
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import metrics
@@ -48,7 +48,6 @@ def _weight(name: str, **by_scale: Variants) -> Part:
     return Part(
         title=f"the critical class with {name}",
         defences=("at-per-class",),
-        evaluations=CLEAN_AND_PGD,
         max_seeds=1,
         variants=variants.choose_by_scale(weighted_variant(WEIGHTS[name]), **by_scale),
     )
@@ -57,18 +56,12 @@ def _weight(name: str, **by_scale: Variants) -> Part:
 SECTION = Section(
     title="Methods for long-tailed data",
     defences=(BASE,),
-    evaluations=CLEAN_AND_PGD,
     max_seeds=1,
     parts={
-        SCHEMES: Part(
-            title="methods for long-tailed data",
-            defences=BY_SCHEME[1:],
-            evaluations=CLEAN_AND_PGD,
-            max_seeds=1,
-        ),
+        SCHEMES: Part(title="methods for long-tailed data", defences=BY_SCHEME[1:], max_seeds=1),
         "weight 3": _weight("weight 3"),
         "weight 10": _weight("weight 10", laptop=variants.none),
-        "choosing": Part(title="the runs that select the critical class", defences=(BASE,)),
+        "choosing": Part(title="the runs that select the critical class", defences=(BASE,), evaluations=()),
     },
     arrange={"trainings": Derived(partial(stack_trainings, ("", *WEIGHTS)), ("",), (SCHEMES, *WEIGHTS))},
 )

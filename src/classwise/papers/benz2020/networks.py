@@ -15,7 +15,7 @@ import xarray as xr
 from classwise.core.datasets import base_dataset
 from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Part, Request
+from classwise.papers.sections import Part, Request
 from classwise.papers.selection import VULNERABLE_PAIRS
 from classwise.papers.variants import ONCE, Variant, Variants
 from classwise.stats import combine, intervals, metrics, pooling
@@ -96,7 +96,7 @@ def standard_of(label: str) -> str:
 
 def part(label: str, defence: str = "pgd-at") -> Part:
     """Return the part of a section that trains and evaluates what a label of NETWORKS or TRAININGS names."""
-    return Part(title=label, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=network_variant(label))
+    return Part(title=label, defences=(defence,), max_seeds=1, variants=network_variant(label))
 
 
 def parts(labels: Sequence[str], *, standard: bool = False) -> dict[str, Part]:

@@ -10,7 +10,7 @@ import xarray as xr
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.networks import NETWORK_LABELS, TRAINING_LABELS
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Section
+from classwise.papers.sections import Derived, Section
 from classwise.papers.terms import Term, claims, least, value
 from classwise.stats import bootstrap, metrics
 
@@ -44,7 +44,6 @@ def _pairs(*parts: xr.Dataset | None) -> xr.Dataset:
 SECTION = Section(
     title="Networks and optimisers",
     defences=("standard", "pgd-at"),
-    evaluations=CLEAN_AND_PGD,
     max_seeds=1,
     parts=networks.parts(NETWORK_LABELS, standard=True) | networks.parts(TRAINING_LABELS),
     arrange={

@@ -36,7 +36,6 @@ def stack_epochs(kept: xr.Dataset) -> xr.Dataset:
 SECTION = Section(
     title="Over the training",
     defences=("pgd-at",),
-    evaluations=CLEAN_AND_PGD,
     parts={
         "kept": Part(
             title=f"weights after {len(EPOCHS)} of {KEPT_EPOCHS} epochs, {STEP}",

@@ -18,7 +18,7 @@ from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.claims import first_sentence
 from classwise.papers.joined import Member, join_parts
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
+from classwise.papers.sections import Part, Section
 from classwise.papers.terms import Term, claims, least, value
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import agreement, combine, metrics
@@ -64,7 +64,7 @@ def rebuilt(kind: str, by: str, *scales: str) -> Variants:
 
 
 def _part(title: str, variants: Variants, defence: str = STANDARD) -> Part:
-    fields: dict[str, Any] = {"evaluations": CLEAN_AND_PGD, "at": AT, "max_seeds": 2}
+    fields: dict[str, Any] = {"at": AT, "max_seeds": 2}
     return Part(title=title, defences=(defence,), variants=variants, **fields)
 
 
@@ -88,7 +88,6 @@ _ROWS = Member("", STANDARD, by="defence"), *(Member(name, name, by="defence") f
 SECTION = Section(
     title="Robust and non-robust features",
     defences=(STANDARD,),
-    evaluations=CLEAN_AND_PGD,
     at=AT,
     max_seeds=2,
     variants=usual_variant,

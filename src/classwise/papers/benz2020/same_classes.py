@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.papers import variants
 from classwise.papers.benz2020 import networks
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, profile_fields
 from classwise.stats import aggregate, agreement, combine
 
@@ -72,18 +72,16 @@ def _halves(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
 SECTION = Section(
     title="The same classes?",
     defences=("pgd-at",),
-    evaluations=CLEAN_AND_PGD,
     parts={
         "again": Part(
             title="the same training, other initialisation and batch order",
             defences=("pgd-at",),
-            evaluations=CLEAN_AND_PGD,
             run=variants.ONCE,
             max_seeds=1,
             variants=variants.choose_by_scale(variants.reinitialise(1, 2), laptop=variants.none),
         ),
         **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
-        **{name: Part(title=name, defences=(name,), evaluations=CLEAN_AND_PGD, max_seeds=1) for name in DEFENCES},
+        **{name: Part(title=name, defences=(name,), max_seeds=1) for name in DEFENCES},
     },
     arrange={
         "settings": Derived(_settings, ("",), optional=_PARTS),

@@ -105,12 +105,11 @@ _FIRST_PUSHED, *_OTHERS_PUSHED = (part_name(name, PUSHED) for name in TARGETED)
 SECTION = Section(
     title="Similarity of the classes, and targeted adversarial training",
     defences=(BASE,),
-    evaluations=CLEAN_AND_PGD,
     max_seeds=2,
     parts={name: _part(name, *CLEAN_AND_PGD) for name in TRAININGS}
     | {part_name(name, VALIDATION): _part(name, _VALID) for name in SIMILARITY}
     | {part_name(name, PUSHED): _part(name, _PUSH, target=critical_class) for name in TARGETED}
-    | {"choosing": Part(title="the runs that select the two classes", defences=(BASE,))},
+    | {"choosing": Part(title="the runs that select the two classes", defences=(BASE,), evaluations=())},
     arrange={
         "trainings": Derived(partial(stack_trainings, tuple(TRAININGS)), ("",), tuple(TRAININGS)),
         VALIDATION: Derived(validation, (_FIRST_VALID,), tuple(_OTHERS_VALID)),

@@ -11,7 +11,7 @@ import xarray as xr
 
 from classwise.papers.entropy2022.gains import Pair, known_pairs
 from classwise.papers.joined import Member, join_parts
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variants
 from classwise.stats import bootstrap, confidence, metrics
@@ -44,18 +44,14 @@ def _networks(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     return combine_rows([({"defence": name}, one) for name, one in members]).assign_attrs(plain.attrs)
 
 
-_TWIN: dict[str, Any] = {"defences": ("trades",), "evaluations": CLEAN_AND_PGD, "max_seeds": 1}
+_TWIN: dict[str, Any] = {"defences": ("trades",), "max_seeds": 1}
 
 SECTION = Section(
     title="The entropy of predictions",
     defences=("pgd-at", "trades"),
-    evaluations=CLEAN_AND_PGD,
     parts={
         "smoothed": Part(
-            title="label smoothing and maximum entropy",
-            defences=("label-smoothing", "me-at", "me-trades"),
-            evaluations=CLEAN_AND_PGD,
-            max_seeds=1,
+            title="label smoothing and maximum entropy", defences=("label-smoothing", "me-at", "me-trades"), max_seeds=1
         ),
         "slower": Part(title="TRADES at a lower rate", variants=slower({}), **_TWIN),
         "detached": Part(title="its detached twin", variants=slower({"detached": True}), **_TWIN),

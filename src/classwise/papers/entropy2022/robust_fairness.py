@@ -16,7 +16,7 @@ from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
 from classwise.papers.joined import Member, join_parts, section_itself
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
+from classwise.papers.sections import Part, Section
 from classwise.papers.terms import claims, correlation, least, value
 from classwise.papers.variants import Variant, choose_by_scale, none
 from classwise.stats import combine, features, metrics
@@ -42,7 +42,6 @@ def _with_epochs(networks: xr.Dataset, members: Mapping[str, xr.Dataset]) -> xr.
 SECTION = Section(
     title="Robust fairness",
     defences=NETWORKS,
-    evaluations=CLEAN_AND_PGD,
     features=("clean",),
     parts={
         "shorter": Part(

@@ -17,7 +17,7 @@ from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022.tables import pair_error
 from classwise.papers.joined import Member, join_parts
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import claims
 from classwise.papers.variants import ONCE, Variant
@@ -44,7 +44,7 @@ def pairs(scale: str, plain: Spec) -> Sequence[Variant]:
 
 
 def _pairs(title: str, defence: str) -> Part:
-    return Part(title=title, defences=(defence,), evaluations=CLEAN_AND_PGD, max_seeds=1, variants=pairs)
+    return Part(title=title, defences=(defence,), max_seeds=1, variants=pairs)
 
 
 def _other(pair: xr.Dataset) -> str:
@@ -75,12 +75,11 @@ def _arranged(defence: str) -> Derived:
 SECTION = Section(
     title="Similar classes",
     defences=("standard",),
-    evaluations=CLEAN_AND_PGD,
     max_seeds=2,
     features=("clean",),
     adds=("pixels",),
     parts={
-        "all classes": Part(title="all classes", defences=("pgd-at",), evaluations=CLEAN_AND_PGD, max_seeds=2),
+        "all classes": Part(title="all classes", defences=("pgd-at",), max_seeds=2),
         "pgd-at": _pairs("pairs of classes", "pgd-at"),
         "trades": _pairs("pairs of classes, by TRADES", "trades"),
     },

@@ -17,7 +17,7 @@ from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022.tables import single_accuracy
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import SAFEST, VULNERABLE_PAIRS
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variant
@@ -78,13 +78,12 @@ SECTION = Section(
     defences=("standard",),
     variants=_plane,
     max_seeds=1,
-    evaluations=CLEAN_AND_PGD,
     features=("clean",),
     parts={
-        "alone": Part(title="one class attacked alone", evaluations=CLEAN_AND_PGD, features=("clean", "pgd-20"), **_ALONE),
+        "alone": Part(title="one class attacked alone", features=("clean", "pgd-20"), **_ALONE),
         "training": Part(title="images of the training", evaluations=(_ON_TRAINING,), **_ALONE),
         "transferred": Part(title="attacked on standard training", evaluations=(_SUBSTITUTE,), **_ALONE),
-        "choosing": Part(title="the runs that select the hardest and the easiest class", defences=("pgd-at",)),
+        "choosing": Part(title="the runs that select the hardest and the easiest class", defences=("pgd-at",), evaluations=()),
     },
     arrange={
         "alone": Derived(stack_attacked, ("", "alone")),

@@ -31,7 +31,6 @@ _ROWS = (
 SECTION = Section(
     title="The class-wise robustness under different attacks and defences",
     defences=("standard", *COMPARED),
-    evaluations=CLEAN_AND_PGD,
     max_seeds=3,
     extra_evaluations=dict.fromkeys(COMPARED, _ROWS),
 )

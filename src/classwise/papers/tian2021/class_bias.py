@@ -11,14 +11,14 @@ import pandas as pd
 import xarray as xr
 
 from classwise.papers import measures
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import Section
 from classwise.papers.terms import claims, value
 from classwise.papers.tian2021.networks import BIASED, OTHERS, UNDER_ATTACK
 from classwise.papers.tian2021.tables import text_number
 from classwise.stats import aggregate, metrics
 
 NAME = "tian2021/4-1-class-bias"
-SECTION = Section(title="Class-biased learning", defences=BIASED, evaluations=CLEAN_AND_PGD, gallery=True, datasets=OTHERS)
+SECTION = Section(title="Class-biased learning", defences=BIASED, gallery=True, datasets=OTHERS)
 
 
 def _gap(dataset: str) -> dict[str, object]:

@@ -3,13 +3,13 @@
 from functools import partial
 
 from classwise.papers import measures
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import Section
 from classwise.papers.terms import claims
 from classwise.papers.tian2021.networks import BIASED, OTHERS, UNDER_ATTACK
 from classwise.stats import metrics
 
 NAME = "tian2021/4-2-class-relations"
-SECTION = Section(title="The relations among classes", defences=BIASED, evaluations=CLEAN_AND_PGD, datasets=OTHERS)
+SECTION = Section(title="The relations among classes", defences=BIASED, datasets=OTHERS)
 
 CLAIMS = claims(
     NAME,

@@ -15,7 +15,7 @@ import xarray as xr
 from classwise.core.spec import Evaluation
 from classwise.papers.claims import ClaimMeasure
 from classwise.papers.measures import extra_drop_of_vulnerable
-from classwise.papers.sections import CLEAN_AND_PGD, Section
+from classwise.papers.sections import Section
 from classwise.papers.terms import claims, least
 from classwise.papers.tian2021.networks import COMPARED, FOUR, HE
 from classwise.papers.tian2021.tables import BOTH_ATTACKS, animals, table_3_value
@@ -31,7 +31,6 @@ _OF_COSINES = tuple(replace(evaluation, readout=COSINES) for evaluation in (Eval
 SECTION = Section(
     title="Improving the attack: Temperature-PGD",
     defences=COMPARED,
-    evaluations=CLEAN_AND_PGD,
     max_seeds=3,
     extra_evaluations={**dict.fromkeys(COMPARED, _GRID), "pgd-he": (*_GRID, *_OF_COSINES)},
     gallery=True,

@@ -16,7 +16,7 @@ from classwise.papers import variants
 from classwise.papers.claims import MeasurementError
 from classwise.papers.joined import Member, join_parts
 from classwise.papers.measures import either
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import mark_pair, marked_class
 from classwise.papers.terms import claims, least
 from classwise.papers.tian2021 import homing
@@ -26,7 +26,7 @@ from classwise.stats import combine, metrics
 
 NAME = "tian2021/6-1-training-adjustment"
 # The training of most runs, and how they are evaluated.
-_MADRY: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD, "max_seeds": 1}
+_MADRY: dict[str, Any] = {"defences": ("pgd-at",), "max_seeds": 1}
 SECTION = Section(
     title="Adjusting the training",
     parts={
@@ -38,7 +38,7 @@ SECTION = Section(
             **_MADRY,
         ),
         "trades": Part(title="one trade-off for all", defences=("trades",), evaluations=TEMPERED, max_seeds=1),
-        "choosing": Part(title="the runs that select the two classes", defences=("trades",)),
+        "choosing": Part(title="the runs that select the two classes", defences=("trades",), evaluations=()),
         "adjusted": Part(
             title="another trade-off for one class",
             defences=("trades-per-class",),

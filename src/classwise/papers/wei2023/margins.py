@@ -56,7 +56,7 @@ SECTION = Section(
         "best": Part(title="the best epochs", variants=_long(variants.usual), **_BEST),
         "best swept": Part(title="the best epochs of other radii", run={"averages": ()}, variants=_long(RADII.variants), **_BEST),
         "swept": RADII,
-        "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
+        "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",), evaluations=()),
     },
     arrange={
         "radii": Derived(stack_radii, ("", "swept")),

@@ -22,7 +22,7 @@ SECTION = Section(
     title="Different regularisations",
     parts={
         "swept": BETAS,
-        "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",)),
+        "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",), evaluations=()),
     },
     arrange={"betas": Derived(lambda *both: mark_groups(stack_betas(*both)), ("", "swept"))},
     **TRADES,

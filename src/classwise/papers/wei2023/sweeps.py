@@ -6,14 +6,14 @@ import xarray as xr
 
 from classwise.core.identity import exact_radius
 from classwise.papers import variants
-from classwise.papers.sections import CLEAN_AND_PGD, Part
+from classwise.papers.sections import Part
 from classwise.papers.wei2023.classes import mark_groups
 from classwise.stats import combine
 
 # The radius of the scale, of half of which and of half more than which the claims speak.
 USUAL, HALF, LARGE = "1", "1/2", "3/2"
 # The networks are judged at the radius of the scale, and at half of it.
-PGD_AT: dict[str, Any] = {"defences": ("pgd-at",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2, "at": (USUAL, HALF)}
+PGD_AT: dict[str, Any] = {"defences": ("pgd-at",), "max_seeds": 2, "at": (USUAL, HALF)}
 # Figure 2 has eight radii at scale "paper".
 RADII = Part(
     title="other radii",
@@ -27,7 +27,7 @@ RADII = Part(
 )
 # The lowest beta of the paper, and the one of its other experiments.
 LOWEST_BETA, USUAL_BETA = "1", "6"
-TRADES: dict[str, Any] = {"defences": ("trades",), "evaluations": CLEAN_AND_PGD, "max_seeds": 2}
+TRADES: dict[str, Any] = {"defences": ("trades",), "max_seeds": 2}
 BETAS = Part(
     title="other betas",
     run=variants.ONCE,
