@@ -105,8 +105,8 @@ def test_margins_are_multiples_of_the_radius_of_the_recipe_measured_at_that_radi
 
 def test_weights_of_cfa_and_trades_are_options():
     plain = registry.training("quick", "trades-ccm", 0)
-    assert [dict(one["options"]) for one in variants.betas(1, 3)("quick", plain)] == [{"beta": 1}, {"beta": 3}]
-    assert [dict(one["options"]) for one in variants.lambdas("lambda1", 0.3)("quick", plain)] == [{"lambda1": 0.3}]
+    assert [dict(one["options"]) for one in variants.options("beta", 1, 3)("quick", plain)] == [{"beta": 1}, {"beta": 3}]
+    assert [dict(one["options"]) for one in variants.options("lambda1", 0.3)("quick", plain)] == [{"lambda1": 0.3}]
 
 
 def test_scales_reduce_the_steps_of_every_defence_that_takes_some():

@@ -18,19 +18,18 @@ Variants = Callable[[str, Spec], Sequence[Variant]]
 ONCE: Variant = {"measure": 100, "averages": ()}
 
 
-def usual(scale: str, plain: Spec) -> Sequence[Variant]:
-    """Return the one variant that changes nothing."""
-    return ({},)
+def each(*fields: Variant) -> Variants:
+    """Return variants that are the same for every training, one for each mapping of fields."""
+    return lambda scale, plain: fields
 
 
-def none(scale: str, plain: Spec) -> Sequence[Variant]:
-    """Return no variant: nothing is trained."""
-    return ()
+# One variant that changes nothing, and none: nothing is trained. Other initial weights and another batch order.
+usual, none, reinitialised = each({}), each(), each({"redraw": 1}, {"redraw": 2})
 
 
-def reinitialise(*numbers: int) -> Variants:
-    """Return variants with other initial weights and another batch order, one for each number."""
-    return lambda scale, plain: tuple({"redraw": number} for number in numbers)
+def options(name: str, *values: float) -> Variants:
+    """Return variants with other values of an option: of "beta", or of "lambda1", "lambda2" that calibrate radii and betas."""
+    return each(*({"options": {name: value}} for value in values))
 
 
 def leave_one_out(scale: str, plain: Spec) -> Sequence[Variant]:
@@ -55,29 +54,13 @@ def choose_by_scale(variants: Variants, **others: Variants) -> Variants:
 
 def margins(*multiples: str) -> Variants:
     """Return variants trained at multiples of the radius ("1/2"), all measured during the training at that of the scale."""
-
-    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
-        radii = (scaled_radius(plain.eps, Fraction(multiple)) for multiple in multiples)
-        return tuple({"eps": eps, "probe_eps": plain.eps} for eps in radii)
-
-    return varied
-
-
-def betas(*values: float) -> Variants:
-    """Return variants with other weights of the robust term."""
-    return lambdas("beta", *values)
-
-
-def lambdas(name: str, *values: float) -> Variants:
-    """Return variants with other values of `name`, "lambda1" or "lambda2", by which CFA calibrates radii or betas."""
-    return lambda scale, plain: tuple({"options": {name: value}} for value in values)
+    return lambda scale, plain: tuple(
+        {"eps": scaled_radius(plain.eps, Fraction(multiple)), "probe_eps": plain.eps} for multiple in multiples
+    )
 
 
 def attack_alone(*classes: str) -> Variants:
     """Return a variant of single-class-at for each class that is attacked: those named that the dataset has, or all."""
-
-    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
-        names = class_names(plain.dataset)
-        return tuple({"options": {"label": names.index(name)}} for name in names if name in classes or not classes)
-
-    return varied
+    return lambda scale, plain: tuple(
+        {"options": {"label": number}} for number, name in enumerate(class_names(plain.dataset)) if name in classes or not classes
+    )

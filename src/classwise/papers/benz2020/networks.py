@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import Part, Request
 from classwise.papers.selection import VULNERABLE_PAIRS
@@ -81,12 +80,7 @@ def base_network(scale: str) -> str:
 
 def network_variant(label: str) -> Variants:
     """Return the one variant of a label of NETWORKS or TRAININGS, none at scales that do not train it."""
-
-    def variants(scale: str, plain: Spec) -> Sequence[Variant]:
-        fields = {**NETWORKS[scale], **TRAININGS[scale]}.get(label)
-        return () if fields is None else (fields,)
-
-    return variants
+    return lambda scale, plain: tuple(some[label] for some in (NETWORKS[scale], TRAININGS[scale]) if label in some)
 
 
 def standard_of(label: str) -> str:

@@ -78,7 +78,7 @@ SECTION = Section(
             defences=("pgd-at",),
             run=variants.ONCE,
             max_seeds=1,
-            variants=variants.choose_by_scale(variants.reinitialise(1, 2), laptop=variants.none),
+            variants=variants.choose_by_scale(variants.reinitialised, laptop=variants.none),
         ),
         **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
         **{name: Part(title=name, defences=(name,), max_seeds=1) for name in DEFENCES},

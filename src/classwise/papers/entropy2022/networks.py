@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers.sections import Part, Request
-from classwise.papers.variants import ONCE, Variant, Variants, choose_by_scale, none
+from classwise.papers.variants import ONCE, Variants, choose_by_scale, each, none, usual
 from classwise.stats import combine
 
 # Clean images, and the attacks of Tables 2 to 4; "strong" stands for AutoAttack.
@@ -57,11 +57,8 @@ def variant(**options: float) -> Variants:
 
     Without options it is the defence as other pages train it.
     """
-
-    def varied(scale: str, plain: Spec) -> tuple[Variant, ...]:
-        return ({"options": options, **(ONCE if scale == "quick" else {})} if options else {},)
-
-    return varied
+    once = each({"options": options, **ONCE})
+    return choose_by_scale(each({"options": options}), quick=once) if options else usual
 
 
 def part(name: str, **fields: Any) -> Part:

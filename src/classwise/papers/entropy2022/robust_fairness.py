@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Evaluation
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
 from classwise.papers.joined import Member, join_parts, section_itself
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import Part, Section
 from classwise.papers.terms import claims, correlation, least, value
-from classwise.papers.variants import Variant, choose_by_scale, none
+from classwise.papers.variants import choose_by_scale, each, none
 from classwise.stats import combine, features, metrics
 
 NAME = "entropy2022/1-robust-fairness"
@@ -26,10 +26,6 @@ NETWORKS = ("standard", "pgd-at", "trades")
 _TRAINED = NETWORKS[1:]
 # Epochs of standard trainings that are too short, at scale quick: from one whose clean accuracy is far below that of PGD-AT.
 _SHORTER = (2, 3, 4, 6, 8)
-
-
-def _fewer_epochs(scale: str, plain: Spec) -> tuple[Variant, ...]:
-    return tuple({"epochs": epochs, "measure": 100} for epochs in _SHORTER)
 
 
 def _with_epochs(networks: xr.Dataset, members: Mapping[str, xr.Dataset]) -> xr.Dataset:
@@ -49,7 +45,7 @@ SECTION = Section(
             defences=("standard",),
             evaluations=(Evaluation(attack="clean"),),
             features=("clean",),
-            variants=choose_by_scale(none, quick=_fewer_epochs),
+            variants=choose_by_scale(none, quick=each(*({"epochs": epochs, "measure": 100} for epochs in _SHORTER))),
         ),
     },
     arrange={

@@ -32,12 +32,10 @@ UNAVERAGED: dict[str, Any] = {"averages": ()}
 
 def trade_offs(*values: str) -> Variants:
     """Return variants of "trades-per-class" with another beta (eq. 5) for the partner of the most vulnerable class."""
-
-    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
-        number = class_names(plain.dataset).index(vulnerable_pair(plain.dataset)[1])
-        return tuple({"options": {"betas": f"{number}:{value}"}} for value in values)
-
-    return varied
+    return lambda scale, plain: tuple(
+        {"options": {"betas": f"{class_names(plain.dataset).index(vulnerable_pair(plain.dataset)[1])}:{value}"}}
+        for value in values
+    )
 
 
 def drawings(scale: str, plain: Spec) -> Sequence[Variant]:
@@ -50,15 +48,11 @@ def drawings(scale: str, plain: Spec) -> Sequence[Variant]:
 
 def colour_variants(*colourings: str, **fields: Any) -> Variants:
     """Return variants on drawings on the colour of their class, for each colouring (`core.datasets`)."""
-
-    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
-        return tuple(
-            {**base, "dataset": f"{base['dataset']}-{colouring}", **fields}
-            for base in drawings(scale, plain)
-            for colouring in colourings
-        )
-
-    return varied
+    return lambda scale, plain: tuple(
+        {**base, "dataset": f"{base['dataset']}-{colouring}", **fields}
+        for base in drawings(scale, plain)
+        for colouring in colourings
+    )
 
 
 def scenes(scale: str, plain: Spec) -> Sequence[Variant]:

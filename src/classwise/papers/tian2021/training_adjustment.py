@@ -34,7 +34,7 @@ SECTION = Section(
         "again": Part(
             title="the same classes, other initialisation and batch order",
             run=variants.ONCE,
-            variants=variants.reinitialise(1, 2),
+            variants=variants.reinitialised,
             **_MADRY,
         ),
         "trades": Part(title="one trade-off for all", defences=("trades",), evaluations=TEMPERED, max_seeds=1),

@@ -58,7 +58,7 @@ def _tables(title: str, *defences: str) -> dict[str, Any]:
 
 
 def _offsets(name: str, defence: str) -> Part:
-    swept = variants.choose_by_scale(variants.lambdas(name, *SWEPT), paper=variants.lambdas(name, *ALL_SWEPT))
+    swept = variants.choose_by_scale(variants.options(name, *SWEPT), paper=variants.options(name, *ALL_SWEPT))
     shared: dict[str, Any] = {"evaluations": _PGD, "run": _ONCE, "max_seeds": 1}
     return Part(title=f"other {name}", defences=(defence,), variants=swept, **shared)
 
@@ -77,7 +77,7 @@ SECTION = Section(
                 title="a larger beta for all classes",
                 evaluations=_PGD,
                 max_seeds=1,
-                variants=variants.betas(LARGER),
+                variants=variants.options("beta", LARGER),
             ),
             "lambda1": _offsets("lambda1", "at-ccm"),
             "lambda2": _offsets("lambda2", "trades-ccm-ccr"),

@@ -15,9 +15,9 @@ import xarray as xr
 
 from classwise.core.identity import exact_radius
 from classwise.core.spec import Evaluation
-from classwise.papers import variants
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import Term, claims, least, value
+from classwise.papers.variants import choose_by_scale, none, usual
 from classwise.papers.wei2023.classes import DIFFERENCE, group_points, mark_groups, mean_of
 from classwise.papers.wei2023.sweeps import HALF, LARGE, PGD_AT, RADII, USUAL, stack_margins, stack_radii
 from classwise.stats import aggregate, combine, intervals, metrics, pooling
@@ -43,18 +43,15 @@ def best_and_last(plain: xr.Dataset, swept: xr.Dataset, best: xr.Dataset, best_s
     return mark_groups(joined.assign_attrs(plain.attrs))
 
 
-def _long(multiples: variants.Variants) -> variants.Variants:
-    """Return the variants at scale "paper", whose trainings are long enough for robust overfitting; none at others."""
-    return variants.choose_by_scale(lambda scale, plain: (), paper=multiples)
-
-
+# Of scale "paper" alone, whose trainings are long enough for robust overfitting.
 _BEST: dict[str, Any] = {**PGD_AT, "evaluations": (Evaluation(attack="pgd-20", checkpoint="best"),), "at": (USUAL,)}
+_SWEPT = choose_by_scale(none, paper=RADII.variants)
 
 SECTION = Section(
     title="Different margins",
     parts={
-        "best": Part(title="the best epochs", variants=_long(variants.usual), **_BEST),
-        "best swept": Part(title="the best epochs of other radii", run={"averages": ()}, variants=_long(RADII.variants), **_BEST),
+        "best": Part(title="the best epochs", variants=choose_by_scale(none, paper=usual), **_BEST),
+        "best swept": Part(title="the best epochs of other radii", run={"averages": ()}, variants=_SWEPT, **_BEST),
         "swept": RADII,
         "choosing": Part(title="the runs that select the hard and the easy classes", defences=("pgd-at",), evaluations=()),
     },

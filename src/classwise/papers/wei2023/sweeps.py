@@ -1,5 +1,6 @@
 """Networks of Wei et al. 2023 that differ in one setting of their training, for sections 3 and 5.3."""
 
+from functools import partial
 from typing import Any
 
 import xarray as xr
@@ -27,11 +28,12 @@ RADII = Part(
 )
 # The lowest beta of the paper, and the one of its other experiments.
 LOWEST_BETA, USUAL_BETA = "1", "6"
+_betas = partial(variants.options, "beta")
 TRADES: dict[str, Any] = {"defences": ("trades",), "max_seeds": 2}
 BETAS = Part(
     title="other betas",
     run=variants.ONCE,
-    variants=variants.choose_by_scale(variants.betas(1, 3), laptop=variants.betas(1), paper=variants.betas(1, 2, 3, 4, 5, 7, 8)),
+    variants=variants.choose_by_scale(_betas(1, 3), laptop=_betas(1), paper=_betas(1, 2, 3, 4, 5, 7, 8)),
     **TRADES,
 )
 
