@@ -107,3 +107,16 @@ def test_lightness_and_confidence_are_correlated_by_rank_within_each_network(tre
     total = bootstrap.sums(hot, dict(values.data_vars))
     assert float(background.confidence_by_whiteness(total)) == pytest.approx(expected)
     assert np.allclose(ranks.products(confident, hot.white**5, hot.truth).y, values.y)  # of ranks, not of sizes
+
+
+def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():
+    dims, names = ("defence", "seed", "attack", "treatment", "image"), ["as they are", "white", "both"]
+    truth = np.broadcast_to([0, 1, 1, 1, 1], (1, 1, 2, 3, 5))
+    answer = np.array([[[0, 0, 1, 1, 2], [0, 1, 1, 1, 2], [0, 1, 1, 1, 1]], [[0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 2, 2, 1, 1]]])
+    data = {"truth": (dims, truth), "prediction": (dims, answer[None, None])}
+    coords = {"attack": ["clean", "pgd"], "treatment": names, "predicted": ["a", "b", "c"]}
+    table = background.table_4(xr.Dataset(data, coords), "b")
+    assert list(table.index) == [f"{attack}, {name}" for attack in ("clean", "pgd") for name in names]
+    assert list(table.loc["clean, as they are"]) == ["1", "2", "1"]
+    assert list(table.loc["clean, both"]) == ["0 (-1)", "4 (+2)", "0 (-1)"]
+    assert list(table.loc["pgd, white"]) == ["3 (-1)", "1 (+1)", "0 (+0)"]

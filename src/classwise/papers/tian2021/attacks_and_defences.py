@@ -11,7 +11,7 @@ from classwise.papers.claims import ClaimMeasure
 from classwise.papers.measures import extra_drop_of_vulnerable
 from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, least, value
-from classwise.papers.tian2021.networks import COMPARED, FOUR, UNDER_ATTACK
+from classwise.papers.tian2021.recipe import COMPARED, FOUR, UNDER_ATTACK
 from classwise.papers.tian2021.tables import table_1_value, text_number
 from classwise.stats import aggregate, confidence, metrics
 from classwise.stats.bootstrap import bootstrap_sums

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from classwise.core.spec import Evaluation
@@ -20,9 +21,9 @@ from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import mark_pair, marked_class
 from classwise.papers.terms import claims, least, value
 from classwise.papers.tian2021 import ranks
-from classwise.papers.tian2021.recipe import TEMPERED, UNAVERAGED, colour_variants, drawings, scenes, trade_offs
-from classwise.papers.tian2021.tables import change_in_table_4, table_3_value, table_4_gain, text_number
-from classwise.stats import combine, confidence, metrics
+from classwise.papers.tian2021.recipe import TEMPERED, colour_variants, drawings, scenes, trade_offs
+from classwise.papers.tian2021.tables import table_3_value, table_4_gain, text_number
+from classwise.stats import aggregate, combine, confidence, metrics
 
 NAME = "tian2021/6-2-background"
 # The images as they are, and with the background painted by a treatment or by one of two controls.
@@ -88,7 +89,7 @@ SECTION = Section(
             variants=colour_variants("neighbours"),
         ),
         "scenes": _part(
-            "uneven backgrounds", "trades", evaluations=_REPAINTED, run=UNAVERAGED, variants=scenes, adds=("whiteness",)
+            "uneven backgrounds", "trades", evaluations=_REPAINTED, run={"averages": ()}, variants=scenes, adds=("whiteness",)
         ),
         "adjusted": _part(
             "uneven backgrounds, another trade-off for one class",
@@ -190,6 +191,7 @@ def _gain(first: str, second: str, attack: str = "temperature-pgd-20") -> Callab
     return partial(table_4_gain, attack, first, second)
 
 
+_WHITE = "as they are", "white"
 CLAIMS = claims(
     NAME,
     {
@@ -203,15 +205,11 @@ CLAIMS = claims(
         "follows-background": {"measure": follows_background, "defences": ("pgd-at",), "attacks": (_PGD,)},
         "all-follow": {"measure": least(all_follow), "defences": ("pgd-at",), "attacks": (_PGD,)},
         "more-than-natural": {"measure": follows_more_attacked, "defences": ("pgd-at",), "attacks": ("clean", _PGD)},
-        "white-helps": {"measure": treatment_gain, "reported": _gain("as they are", "white")},
-        "natural-insensitive": {
-            "measure": treatment_gain,
-            "attacks": ("clean",),
-            "reported": _gain("as they are", "white", "clean"),
-        },
+        "white-helps": {"measure": treatment_gain, "reported": _gain(*_WHITE)},
+        "natural-insensitive": {"measure": treatment_gain, "attacks": ("clean",), "reported": _gain(*_WHITE, "clean")},
         "mostly-attacked": {
             "measure": extra_change_under_attack,
-            "reported": lambda: change_in_table_4("temperature-pgd-20") - change_in_table_4("clean"),
+            "reported": lambda: abs(_gain(*_WHITE)()) - abs(_gain(*_WHITE, "clean")()),
         },
         "both-help": {"measure": partial(treatment_gain, treatment=2), "reported": _gain("as they are", "white and adjusted")},
         "both-help-more": {
@@ -233,3 +231,17 @@ def group_accuracies(count: xr.DataArray) -> xr.DataArray:
     victim = str(count.label.values[marked_class(count, "vulnerable")])
     parts = {victim: count.sel(label=[victim]), "other classes": count.drop_sel(label=victim)}
     return combine.concat_named("images_of", parts, metrics.overall)
+
+
+def table_4(treated: xr.Dataset, label: str) -> pd.DataFrame:
+    """Return the predictions for the images of a class, a line for each attack and treatment (Tian 2021, Table 4).
+
+    Numbers of images, with their change from the first treatment: "56 (+3)". treated: along attack and treatment.
+    """
+    count = aggregate.counts(treated).sum(["defence", "seed"]).sel(label=label, drop=True)
+    each = (one.stack(line=("attack", "treatment")).transpose("line", ...) for one in (count, count - count.isel(treatment=0)))
+    table, change = (one.to_pandas() for one in each)
+    text = table.map("{:.0f}".format)
+    treated_lines = text.index.get_level_values("treatment") != count.treatment.values[0]
+    text[treated_lines] += change[treated_lines].map(" ({:+.0f})".format)
+    return pd.DataFrame(text.set_axis([", ".join(line) for line in text.index])).rename_axis(columns="predicted class")

@@ -13,7 +13,7 @@ import xarray as xr
 from classwise.papers import measures
 from classwise.papers.sections import Section
 from classwise.papers.terms import claims, value
-from classwise.papers.tian2021.networks import BIASED, OTHERS, UNDER_ATTACK
+from classwise.papers.tian2021.recipe import BIASED, OTHERS, UNDER_ATTACK
 from classwise.papers.tian2021.tables import text_number
 from classwise.stats import aggregate, metrics
 

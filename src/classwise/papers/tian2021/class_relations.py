@@ -5,7 +5,7 @@ from functools import partial
 from classwise.papers import measures
 from classwise.papers.sections import Section
 from classwise.papers.terms import claims
-from classwise.papers.tian2021.networks import BIASED, OTHERS, UNDER_ATTACK
+from classwise.papers.tian2021.recipe import BIASED, OTHERS, UNDER_ATTACK
 from classwise.stats import metrics
 
 NAME = "tian2021/4-2-class-relations"

@@ -57,7 +57,7 @@ def other_class_share(outcomes: xr.Dataset) -> xr.DataArray:
 
 
 # By the name of its sum, the share of other networks of a kind that classify a mistake of the full network correctly.
-MASKS = {"home": comes_home, "again": repetition_share, "another": other_class_share}
+MASKS = {"home": comes_home, "another": other_class_share, "again": repetition_share}
 
 
 def mistaken(sums: xr.Dataset, name: str) -> xr.DataArray:
@@ -79,15 +79,16 @@ def mistakes(outcomes: xr.Dataset) -> xr.DataArray:
     return xr.concat(both, "images").assign_coords(images=["misclassified", "home"])
 
 
+def shares_elsewhere(sums: xr.Dataset) -> xr.DataArray:
+    """Return in percent what share of the mistakes of the full network others classify correctly, along `trained` as in MASKS."""
+    left, both = left_out_classes(sums), ["label", "predicted"]
+    total = mistaken(sums, "count").where(left, 0).sum(both)
+    parts = {name: 100 * mistaken(sums, name).where(left, 0).sum(both, skipna=False) / total for name in MASKS}
+    return combine.concat_named("trained", parts)
+
+
 def correct_elsewhere(outcomes: xr.Dataset) -> xr.DataArray:
     """Return in percent what share of the mistakes of the full network others classify correctly, along `trained` and bound."""
-    names = {"home": "without the predicted class", "another": "without another class", "again": "same classes, trained again"}
-
-    def shares(sums: xr.Dataset) -> xr.DataArray:
-        left, both = left_out_classes(sums), ["label", "predicted"]
-        total = mistaken(sums, "count").where(left, 0).sum(both)
-        parts = [100 * mistaken(sums, name).where(left, 0).sum(both) / total for name in names]
-        return xr.concat(parts, "trained").assign_coords(trained=list(names.values()))
-
     values = {name: mask(outcomes) for name, mask in MASKS.items()}
-    return bootstrap.paired_bounds(outcomes, shares, span=(0, 100), values=values)
+    names = ["without the predicted class", "without another class", "same classes, trained again"]
+    return bootstrap.paired_bounds(outcomes, shares_elsewhere, span=(0, 100), values=values).assign_coords(trained=names)

@@ -10,6 +10,18 @@ from classwise.papers.scales import COMMON, MNIST
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.variants import Variant, Variants
 
+# What the sections train and attack; claims take the first of "a|b" that has results.
+# Figures 1 and 2. ImageNet, too, where a reader names it: 150 GB that nobody may hand on, and more images than a GPU holds.
+BIASED = ("standard", "pgd-at", "trades")
+OTHERS = {"paper": ("mnist", "svhn", "stl10", "cifar100")}
+
+# Tables 1 and 3.
+COMPARED = ("pgd-at", "trades", "mart", "pgd-he")
+HE = "pgd-he|trades-he"
+FOUR = ("pgd-at", "trades", "mart", HE)
+
+UNDER_ATTACK = "pgd-20|pgd-40|pgd-50"
+
 # Tested by steps of .007 in sections 4.1 and 4.2, of .003 in 4.3 and 5 (A.2); 2,000 images for long searches.
 _SHORT_STEPS = {"pgd-20": {"attack": "pgd-20@tian2021"}}
 RECIPE = replace(
@@ -27,7 +39,6 @@ RECIPE = replace(
 
 # Sections 6.1 and 6.2 attack with Temperature-PGD.
 TEMPERED = (Evaluation(), Evaluation(attack="temperature-pgd-20"))
-UNAVERAGED: dict[str, Any] = {"averages": ()}
 
 
 def trade_offs(*values: str) -> Variants:

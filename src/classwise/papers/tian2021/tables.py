@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from classwise.core.datasets import class_names
-from classwise.core.errors import unknown
+from classwise.core.datasets import DATASETS, class_names
 from classwise.papers import published
 from classwise.papers.claims import ClaimMeasure
 from classwise.papers.published import Place, Tables
@@ -56,7 +55,7 @@ TABLES = Tables(
         "4": (_treated, _predictions),
         "text": (lambda row: {"of": row}, lambda column: (column, {})),
     },
-    unread={"2": "holds names of classes, not measures; see tables.superclasses()"},
+    unread={"2": "holds names of classes, not measures; see core.datasets.superclasses()"},
 )
 
 
@@ -65,23 +64,9 @@ def text_number(column: str, row: str) -> float:
     return float(TABLES.load("text")[column].sel(of=row))
 
 
-def superclasses(dataset: str) -> dict[str, list[str]]:
-    """Return the classes of each superclass of "cifar10" or "stl10", named as the dataset does (Table 2)."""
-    printed = {"cifar10": "CIFAR-10", "stl10": "STL-10"}
-    if dataset not in printed:
-        raise unknown("dataset with superclasses", dataset, printed)
-    result: dict[str, list[str]] = {}
-    for line in TABLES.rows().query("table == '2'").itertuples():
-        name, _, group = str(line.row).partition(" ")
-        if name == printed[dataset]:
-            result.setdefault(group.lower(), []).append(str(line.column).lower())
-    return result
-
-
 def animals(names: xr.DataArray) -> xr.DataArray:
     """Return whether each class belongs to the animals of Table 2."""
-    kind = {name for dataset in ("cifar10", "stl10") for name in superclasses(dataset)["animals"]}
-    return names.copy(data=np.isin(names.values, list(kind)))
+    return names.copy(data=np.isin(names.values, DATASETS["cifar10"].superclasses["animals"]))
 
 
 def table_1_value(measure: ClaimMeasure, attacks: Sequence[str]) -> float:
@@ -109,8 +94,3 @@ def table_4_gain(attack: str, first: str, second: str) -> float:
     """Return how many points cats gain from one line of the paper's Table 4 to another, of 1,000 images."""
     right = TABLES.load(4)["count"].sel(attack=attack, predicted="cat")
     return float(right.sel(treatment=second) - right.sel(treatment=first)) / 10
-
-
-def change_in_table_4(attack: str) -> float:
-    """Return by how many points a white background changes the accuracy of cats in the paper's Table 4, up or down."""
-    return abs(table_4_gain(attack, "as they are", "white"))

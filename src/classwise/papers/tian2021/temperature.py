@@ -17,7 +17,7 @@ from classwise.papers.claims import ClaimMeasure
 from classwise.papers.measures import extra_drop_of_vulnerable
 from classwise.papers.sections import Section
 from classwise.papers.terms import claims, least
-from classwise.papers.tian2021.networks import COMPARED, FOUR, HE
+from classwise.papers.tian2021.recipe import COMPARED, FOUR, HE
 from classwise.papers.tian2021.tables import BOTH_ATTACKS, animals, table_3_value
 from classwise.stats import confidence, metrics
 from classwise.stats.combine import inverse_name, network_name

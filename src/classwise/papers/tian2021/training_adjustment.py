@@ -61,11 +61,8 @@ def comes_home(sums: xr.Dataset) -> xr.DataArray:
 
     The controls: all classes trained again (`again`), and another class left out (`another`).
     """
-    left, both = homing.left_out_classes(sums), ["label", "predicted"]
-    names = ("count", "home", "again", "another")
-    total, home, again, another = (homing.mistaken(sums, name).where(left, 0).sum(both, skipna=False) for name in names)
-    share: xr.DataArray = 100 * (home - xr.ufuncs.maximum(again, another)) / total
-    return share
+    share = homing.shares_elsewhere(sums)
+    return share.sel(trained="home", drop=True) - share.drop_sel(trained="home").max("trained", skipna=False)
 
 
 def _both_ways(sums: xr.Dataset, of: Callable[[int, int], xr.DataArray]) -> xr.DataArray:
