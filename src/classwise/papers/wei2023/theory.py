@@ -1,4 +1,4 @@
-"""The Gaussian model of Wei et al. 2023, section 2, in closed form, and points drawn from it.
+"""The Gaussian model of Wei et al. 2023, section 2, in closed form.
 
 The label y is +1 (the easy class) or -1 (the hard class). The robust feature x1 is y with probability p of the class, else -y;
 each of d non-robust features is normal with mean eta y. The classifier is the sign of x1 + S / w + b, where S is the sum of the
@@ -91,10 +91,6 @@ class Model:
         odds = float(logit(self.p).mean()) if intercept else self.log_odds
         return best_weight(odds, self.eta - eps, self.variance)
 
-    def peaks(self, eps: float = 0.0) -> xr.DataArray:
-        """Return the weight at which each class (label) has its highest accuracy under an attack of radius eps."""
-        return sign().copy(data=best_weight(logit(self.p.values), self.eta - eps, self.variance))
-
     def preferred_radius(self, eps: Any) -> xr.DataArray:
         """Return the training radius whose weight is best for each class (label) under an attack of radius eps.
 
@@ -102,16 +98,3 @@ class Model:
         """
         result: xr.DataArray = self.eta - (self.eta - eps) * self.log_odds / logit(self.p)
         return result
-
-
-def draw(model: Model, number: int, seed: int = 0) -> xr.Dataset:
-    """Return points of each class (label, point): x1, and `total`, the sum S of their non-robust features.
-
-    `chance` and `normal` are the uniform and standard normal numbers that they come from.
-    """
-    rng = np.random.default_rng(seed)
-    coords = {"label": list(LABELS), "point": np.arange(number)}
-    chance, normal = (xr.DataArray(make((2, number)), coords) for make in (rng.random, rng.standard_normal))
-    x1 = sign() * (2.0 * (chance < model.p) - 1)
-    total = sign() * model.d * model.eta + np.sqrt(model.d * model.variance) * normal
-    return xr.Dataset({"chance": chance, "normal": normal, "x1": x1, "total": total})

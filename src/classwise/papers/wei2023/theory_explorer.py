@@ -13,7 +13,6 @@ import pandas as pd
 from classwise.charts.descriptions import describe, panel_title
 from classwise.charts.primitives import Choice, explorer
 from classwise.charts.style import GREY, HIGHEST, LOWEST, PERCENT, tooltip
-from classwise.papers.wei2023 import theory
 from classwise.papers.wei2023.theory import LABELS, Model
 
 _FITTED = "with"
@@ -177,7 +176,9 @@ def model_explorer(model: Model, number: int = 100, seed: int = 0, live: bool | 
 
     number: of drawn points of each class. For `live` see `primitives.explorer`.
     """
-    drawn = theory.draw(model, number, seed)[["chance", "normal"]].to_dataframe().reset_index()
+    rng = np.random.default_rng(seed)
+    drawn = pd.DataFrame({"label": np.repeat(LABELS, number), "point": np.tile(np.arange(number), 2)})
+    drawn = drawn.assign(chance=rng.random(2 * number), normal=rng.standard_normal(2 * number))
     text = _one_row(line=summary()).mark_text(align="left", lineBreak="\n", fontSize=12, lineHeight=17)
     words = text.encode(x=alt.value(0), y=alt.value(8), text="line:N").properties(width=_SIZE["width"], height=52)
     words = words.properties(view=alt.ViewBackground(stroke=None))
