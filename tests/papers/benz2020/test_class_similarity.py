@@ -104,8 +104,7 @@ def test_mean_logits_of_correct_images_leave_the_others_out():
     far = clean.logits + 100 * wrong * (clean.predicted == "ship")
     mixed = clean.assign(logits=far, prediction=clean.prediction.where(~wrong, 8).astype("i2"))
     some = features.statistics(features.select_sums(similar.arrange_sources(plain, mixed)))
-    kept = similar.PREDICTORS["mean logits of correct images, centred"]
-    assert kept.source == similar.CORRECT
+    assert similar.PREDICTORS["mean logits of correct images, centred"][0] == similar.CORRECT
     means = some["mean"].sel(source=similar.CORRECT, defence=similar.ROBUST, label="cat").isel(seed=0)
     np.testing.assert_allclose(means[:SIZE], (np.eye(SIZE) + NEAR)[NAMES.index("cat")], atol=0.03)
 

@@ -11,8 +11,7 @@ from classwise.papers.benz2020 import (
     same_classes,
     targets,
 )
-from classwise.papers.benz2020.recipe import RECIPE
-from classwise.papers.benz2020.tables import TABLES
+from classwise.papers.benz2020.recipe import RECIPE, TABLES
 from classwise.papers.sections import Paper
 
 _SECTIONS = (

@@ -6,7 +6,7 @@ with the mistakes of that seed alone, whose test images they are not; the correl
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,20 +24,13 @@ ROBUST = "pgd-at"
 LOGITS, CORRECT, FEATURES = "mean logits", "mean logits of correct images", "penultimate features"
 
 
-class Predictor(NamedTuple):
-    """What may tell which classes are mistaken for one another: cosines of a source of a network, centred or not."""
-
-    source: str
-    network: str
-    centred: bool
-
-
-PREDICTORS: dict[str, Predictor] = {
-    "mean logits": Predictor(LOGITS, ROBUST, centred=False),
-    "mean logits, centred": Predictor(LOGITS, ROBUST, centred=True),
-    "mean logits of correct images, centred": Predictor(CORRECT, ROBUST, centred=True),
-    "penultimate features, centred": Predictor(FEATURES, ROBUST, centred=True),
-    "mean logits in standard training, centred": Predictor(LOGITS, "standard", centred=True),
+# What may tell which classes are mistaken for one another: cosines of a source of a network, centred or not.
+PREDICTORS: dict[str, tuple[str, str, bool]] = {
+    "mean logits": (LOGITS, ROBUST, False),
+    "mean logits, centred": (LOGITS, ROBUST, True),
+    "mean logits of correct images, centred": (CORRECT, ROBUST, True),
+    "penultimate features, centred": (FEATURES, ROBUST, True),
+    "mean logits in standard training, centred": (LOGITS, "standard", True),
 }
 AS_PRINTED, CENTRED, _, _, OF_STANDARD = PREDICTORS
 
@@ -82,9 +75,8 @@ SECTION = Section(
 
 def cosines(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> xr.DataArray:
     """Return the cosine of each two classes by a predictor: seed, label and other."""
-    one = PREDICTORS[predictor]
-    part = statistics.sel(source=one.source, defence=one.network, drop=True)
-    return features.similarity(part, centred=one.centred)
+    source, network, centred = PREDICTORS[predictor]
+    return features.similarity(statistics.sel(source=source, defence=network, drop=True), centred=centred)
 
 
 def attacked_counts(statistics: xr.Dataset) -> xr.DataArray:

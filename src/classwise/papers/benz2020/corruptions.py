@@ -28,19 +28,11 @@ SEVERITY, SEVERITIES, SWEPT = 3, (1, 5), ("gaussian-noise", "fog", "contrast")
 _IMAGES = 200
 ATTACK = "pgd-20"
 
-
-def name_at_severity(corruption: str, severity: int = SEVERITY) -> str:
-    """Return the name of a corruption at a severity, "fog-3"."""
-    return f"{corruption}-{severity}"
-
-
+# How images are called that are corrupted at this severity.
+_AT_SEVERITY = {name: f"{name}-{SEVERITY}" for name in CORRUPTIONS}
 # What is shown of an image, in rows, and its captions in lines that fit a phone.
-SHOWN = {"clean": ["none"]} | {kind: [name_at_severity(name) for name in names] for kind, names in KINDS.items()}
+SHOWN = {"clean": ["none"]} | {kind: [_AT_SEVERITY[name] for name in names] for kind, names in KINDS.items()}
 CAPTIONS = {"clean": ["clean"]} | {kind: [name.replace("-", "\n") for name in names] for kind, names in KINDS.items()}
-
-
-def _evaluation(corruption: str, severity: int) -> Evaluation:
-    return Evaluation(transform=name_at_severity(corruption, severity), per_class=_IMAGES)
 
 
 def stack_corruptions(plain: xr.Dataset, corrupted: xr.Dataset) -> xr.Dataset:
@@ -67,9 +59,9 @@ SECTION = Section(
         "corrupted": Part(
             title="corrupted images",
             defences=DEFENCES,
-            evaluations=(
-                *(_evaluation(name, SEVERITY) for name in CORRUPTIONS),
-                *(_evaluation(name, severity) for name in SWEPT for severity in SEVERITIES),
+            evaluations=tuple(
+                Evaluation(transform=name, per_class=_IMAGES)
+                for name in (*_AT_SEVERITY.values(), *(f"{name}-{severity}" for name in SWEPT for severity in SEVERITIES))
             ),
         )
     },
@@ -104,18 +96,19 @@ def breaks_the_same_classes(profiles: xr.DataArray) -> xr.DataArray:
     return xr.corr(drops(profiles).mean("corruption"), other, dim="label").mean("half", skipna=False)
 
 
-_NOISE = tuple(name_at_severity(name) for name in KINDS["noise"])
-_FOG = (name_at_severity("fog"), name_at_severity("contrast"))
-_ALL = tuple(name_at_severity(name) for name in CORRUPTIONS)
 CLAIMS = claims(
     NAME,
     {
-        "noise-standard-more": {"measure": extra_drop, "attacks": ("clean", *_NOISE)},
-        "fog-contrast-at-more": {"measure": extra_drop, "defences": DEFENCES[::-1], "attacks": ("clean", *_FOG)},
+        "noise-standard-more": {"measure": extra_drop, "attacks": ("clean", *SHOWN["noise"])},
+        "fog-contrast-at-more": {
+            "measure": extra_drop,
+            "defences": DEFENCES[::-1],
+            "attacks": ("clean", _AT_SEVERITY["fog"], _AT_SEVERITY["contrast"]),
+        },
         "corruptions-break-the-same": {
             **profile_fields(breaks_the_same_classes, "attack"),
             "defences": ("pgd-at",),
-            "attacks": ("clean", ATTACK, *_ALL),
+            "attacks": ("clean", ATTACK, *_AT_SEVERITY.values()),
             "permuted": f"attack={ATTACK}",
         },
     },
@@ -125,7 +118,7 @@ CLAIMS = claims(
 
 def select_severity(outcomes: xr.Dataset) -> xr.Dataset:
     """Return outcomes of the networks that have any, along attack: clean, attacked, and at SEVERITY by each corruption's name."""
-    names = {"clean": "clean", ATTACK: ATTACK} | {name_at_severity(name): name for name in CORRUPTIONS}
+    names = {"clean": "clean", ATTACK: ATTACK} | {written: name for name, written in _AT_SEVERITY.items()}
     known = {written: name for written, name in names.items() if written in outcomes.attack.values}
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "defence"])
     kept = outcomes.isel(defence=np.flatnonzero(present)).sel(attack=list(known))

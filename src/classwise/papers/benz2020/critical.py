@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from classwise.core.datasets import base_dataset
 from classwise.core.errors import NotRecorded
+from classwise.papers.benz2020.networks import mark_vulnerable
 from classwise.papers.claims import first_sentence
-from classwise.papers.selection import VULNERABLE_PAIRS, vulnerable_pair
+from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import Term
 from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
 from classwise.stats.metrics import Metric
@@ -35,10 +35,7 @@ def stack_trainings(names: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset 
     given = [(name, part) for name, part in zip(("", *names), (plain, *parts), strict=True) if part is not None]
     rows = {name or str(one): part.sel(defence=one, drop=True) for name, part in given for one in part.defence.values}
     joined = combine.combine_rows([({"defence": name}, row) for name, row in rows.items()]).assign_attrs(plain.attrs)
-    if base_dataset(plain.attrs["dataset"]) not in VULNERABLE_PAIRS:
-        return joined
-    classes = joined.predicted.values
-    return joined.assign_coords(critical=("predicted", classes == critical_class(plain.attrs["dataset"])))
+    return mark_vulnerable(joined, "critical")
 
 
 def select_recorded(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:

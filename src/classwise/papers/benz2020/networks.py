@@ -152,15 +152,15 @@ def merge_seeds(outcomes: xr.Dataset) -> xr.Dataset:
     return data.assign_coords(predicted=outcomes.predicted).assign_attrs(outcomes.attrs, runs=outcomes.sizes["seed"])
 
 
-def mark_vulnerable(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes with the coordinate `vulnerable`: the class that is the weakest on validation images of PGD-AT.
+def mark_vulnerable(outcomes: xr.Dataset, name: str = "vulnerable") -> xr.Dataset:
+    """Return outcomes with a coordinate of that name: the class that is the weakest on validation images of PGD-AT.
 
     Without it where that class is not known.
     """
     dataset = base_dataset(str(outcomes.attrs.get("dataset", "")))
     if dataset not in VULNERABLE_PAIRS:
         return outcomes
-    return outcomes.assign_coords(vulnerable=("predicted", outcomes.predicted.values == VULNERABLE_PAIRS[dataset][0]))
+    return outcomes.assign_coords({name: ("predicted", outcomes.predicted.values == VULNERABLE_PAIRS[dataset][0])})
 
 
 def weakest(values: xr.DataArray) -> np.ndarray:
