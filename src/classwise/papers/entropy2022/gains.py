@@ -27,11 +27,11 @@ _REACH = 1.96
 
 @cache
 def published_accuracies() -> xr.Dataset:
-    """Return the accuracies of Tables 1 to 4, overall and in the worst class, along defence and attack; NaN where none is.
+    """Return the accuracies of Tables 1 to 5, overall and in the worst class, along defence and attack; NaN where none is.
 
     Table 1 calls TRADES with label smoothing by its defence, Table 4 by its lambda: it has both names.
     """
-    first, *others, last = (TABLES.load(number) for number in (1, 2, 3, 4))
+    first, *others, last = (TABLES.load(number) for number in (1, 2, 3, 5, 4))
     smoothed = first.smoothed.sel(defence=list(SMOOTHED)).assign_coords(defence=list(SMOOTHED.values()))
     of_trades = smoothed.sel(defence=["trades-smoothed"]).assign_coords(defence=["trades-smoothed (λ=6)"])
     rows = [*(table.overall for table in others), first.overall, smoothed, of_trades]
@@ -72,11 +72,6 @@ def known_pairs(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> dict[str, Pa
     return kept
 
 
-def paired_gains(outcomes: xr.Dataset, pairs: Mapping[str, Pair], measure: Metric = metrics.overall) -> xr.DataArray:
-    """Return gains on the same images with their intervals, along comparison (`known_pairs`), attack and bound."""
-    return bootstrap.differences(outcomes, known_pairs(outcomes, pairs), measure)
-
-
 def compare_gains(
     outcomes: xr.Dataset, pairs: Mapping[str, Pair], attack: str, measures: Sequence[str] = tuple(MEASURES)
 ) -> xr.DataArray:
@@ -86,7 +81,8 @@ def compare_gains(
     """
     panels = {}
     for measure in measures:
-        ours = paired_gains(outcomes.sel(attack=["clean", attack]), pairs, MEASURES[measure])
+        under = outcomes.sel(attack=["clean", attack])
+        ours = bootstrap.differences(under, known_pairs(under, pairs), MEASURES[measure])
         theirs = _with_error(*_sides(published_accuracies()[measure], pairs), _IMAGES[measure])
         for images, names in (("clean", ("clean", "clean")), ("robust", (attack, "autoattack"))):
             both = (one.sel(attack=name, drop=True) for one, name in zip((ours, theirs), names, strict=True))

@@ -4,7 +4,6 @@ The rows of Table 5 train with 500,000 pseudo-labelled images that have been wit
 lambda of Table 5 and either normalisation, along `layer`.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.papers.entropy2022 import networks
+from classwise.papers.entropy2022.gains import printed_gain
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.joined import Member, join_parts
 from classwise.papers.sections import Part, Section
@@ -39,12 +39,6 @@ SECTION = Section(
 )
 
 
-def printed_gain(better: str, worse: str, attacks: Sequence[str]) -> float:
-    """Return the least gain that Table 5 prints, over attacks."""
-    rates = TABLES.load(5).overall
-    return min(float(rates.sel(defence=better, attack=one) - rates.sel(defence=worse, attack=one)) for one in attacks)
-
-
 _BOTH = ("clean", "autoattack")
 
 
@@ -63,13 +57,13 @@ CLAIMS = claims(
     {
         "normalisation-with-more-images": {
             "measure": _normalised("me-rst"),
-            "reported": partial(printed_gain, "me-rst with BIN", "me-rst", _BOTH),
+            "reported": partial(printed_gain, [("me-rst with BIN", "me-rst")], _BOTH),
             **_WITHDRAWN,
         },
         "normalisation": _normalised("me-trades"),
         "entropy-with-more-images": {
             "measure": value(overall, "me-rst", networks.AUTOATTACK) - value(overall, "rst", networks.AUTOATTACK),
-            "reported": partial(printed_gain, "me-rst", "rst", ("autoattack",)),
+            "reported": partial(printed_gain, [("me-rst", "rst")], ("autoattack",)),
             **_WITHDRAWN,
         },
     },

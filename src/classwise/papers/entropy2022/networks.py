@@ -4,14 +4,14 @@ The paper calls the trade-off of TRADES lambda and the weight of the maximised e
 called beta and entropy.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Evaluation
 from classwise.papers.sections import Part, Request
 from classwise.papers.variants import ONCE, Variants, choose_by_scale, each, none, usual
 from classwise.stats import combine
@@ -84,16 +84,13 @@ def name_networks(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset 
     return combine.combine_rows([({"defence": name}, rows[name]) for name in ordered]).assign_attrs(plain.attrs)
 
 
-def recorded_outcomes(request: Request, load: Callable[[Request], xr.Dataset]) -> xr.Dataset:
-    """Return the outcomes of a section and of its parts along defence, as `name_networks` does; load: `runs.outcomes`."""
+def load_networks(request: Request, load: Callable[[Request], xr.Dataset]) -> xr.Dataset:
+    """Return what is recorded of a section and of its parts along defence, as `name_networks` does.
+
+    load: `runs.outcomes`, or the `runs.history` of the runs of a request.
+    """
     parts = {name: part for name, part in request.parts.items() if part.specs}
     return name_networks(tuple(parts), load(replace(request, parts={})), *(load(part) for part in parts.values()))
-
-
-def histories(request: Request, load: Callable[[Sequence[Spec]], xr.Dataset]) -> xr.Dataset:
-    """Return the training histories of a section and its parts along defence, as `name_networks` does; load: `runs.history`."""
-    parts = {name: part for name, part in request.parts.items() if part.specs}
-    return name_networks(tuple(parts), load(request.specs), *(load(part.specs) for part in parts.values()))
 
 
 def name_methods(values: xr.DataArray) -> xr.DataArray:

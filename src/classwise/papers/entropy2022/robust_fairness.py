@@ -123,7 +123,8 @@ def accuracy_and_similarity(statistics: xr.Dataset) -> xr.DataArray:
     """Return clean accuracy, in percent, and mean similarity of each network along a new dimension `quantity`."""
     statistics = statistics.isel(defence=0, drop=True)
     similar = likeness.mean(likeness.similarity(statistics))
-    return combine.concat_named("quantity", {"accuracy": likeness.clean_accuracy(statistics), "similarity": similar})
+    accuracy = metrics.overall(likeness.clean_statistics(statistics)["count"].sum("seed"))
+    return combine.concat_named("quantity", {"accuracy": accuracy, "similarity": similar})
 
 
 def _of_hardest(statistics: xr.Dataset) -> xr.DataArray:

@@ -98,11 +98,6 @@ def profiles(outcomes: xr.Dataset, trainings: Mapping[str, Mapping[str, str]], a
     return panels
 
 
-def clean_accuracy(statistics: xr.Dataset) -> xr.DataArray:
-    """Return the accuracy on all clean images of the same blocks, in percent; seeds pooled."""
-    return metrics.overall(clean_statistics(statistics)["count"].sum("seed"))
-
-
 def robust_accuracy(statistics: xr.Dataset) -> xr.DataArray:
     """Return the accuracy of each class on the same blocks under the last attack, in percent; seeds pooled."""
     return metrics.accuracy(statistics["count"].isel(attack=-1, drop=True).sum("seed"))
