@@ -77,8 +77,7 @@ def _rho(outcomes: xr.Dataset, name: str, base: str) -> xr.DataArray:
     def relative(count: xr.DataArray) -> xr.DataArray:
         both = concat_named("of", {"worst": metrics.worst, "all": metrics.overall}, lambda measure: measure(count))
         old = both.sel(defence=base, drop=True)
-        result: xr.DataArray = (both.sel(defence=name, drop=True) / old.where(old > 0)).sum("of", skipna=False) - 2
-        return result
+        return (both.sel(defence=name, drop=True) / old.where(old > 0)).sum("of", skipna=False) - 2
 
     drawn = xr.concat([relative(part["count"]) for part in bootstrap.bootstrap_sums(outcomes, {}, 2000)], "draw")
     known = drawn.isnull().mean("draw") < 0.025

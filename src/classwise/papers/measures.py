@@ -44,9 +44,8 @@ def pair(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:
 
 def either(mixed: xr.DataArray, first: str, second: str) -> xr.DataArray:
     """Return the two cells in which a pair of classes is mixed up."""
-    names = mixed.label, mixed.predicted
-    cells: xr.DataArray = ((names[0] == first) & (names[1] == second)) | ((names[0] == second) & (names[1] == first))
-    return cells
+    names = mixed["label"], mixed["predicted"]
+    return ((names[0] == first) & (names[1] == second)) | ((names[0] == second) & (names[1] == first))
 
 
 def confusion_of(sums: xr.Dataset, first: str, second: str) -> xr.DataArray:

@@ -76,8 +76,7 @@ def drops(value: xr.DataArray) -> xr.DataArray:
     """Return how much lower an accuracy along `attack` is on corrupted images than on clean ones, along corruption."""
     names = [name for name in map(str, value.attack.values) if name not in ("clean", ATTACK)]
     corrupted = value.sel(attack=names).rename(attack="corruption")
-    lost: xr.DataArray = value.sel(attack="clean", drop=True) - corrupted
-    return lost
+    return value.sel(attack="clean", drop=True) - corrupted
 
 
 def extra_drop(sums: xr.Dataset) -> xr.DataArray:

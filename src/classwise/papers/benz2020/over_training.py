@@ -116,5 +116,4 @@ def agreements(outcomes: xr.Dataset) -> xr.DataArray:
         return agreement.cross_half(profiles, "epoch").isel(other=-1, drop=True)
 
     parts = [agreement.interval(outcomes.sel(attack=[name]), agree_with_last, "epoch") for name in outcomes.attack.values]
-    bounds: xr.DataArray = xr.concat(parts, "attack").assign_coords(attack=outcomes.attack.values)
-    return bounds
+    return xr.concat(parts, "attack").assign_coords(attack=outcomes.attack.values)

@@ -105,8 +105,7 @@ SECTION = Section(
 def accuracy_above_chance(count: xr.DataArray) -> xr.DataArray:
     """Return how many points the accuracy is above always naming one class."""
     images = metrics.images(count)
-    above: xr.DataArray = metrics.overall(count) - 100 * images.max("label") / images.sum("label")
-    return above
+    return metrics.overall(count) - 100 * images.max("label") / images.sum("label")
 
 
 def metric_of_each(metric: metrics.Metric, words: str = "") -> Term:
@@ -167,8 +166,7 @@ def likeness(outcomes: xr.Dataset) -> xr.DataArray:
         both = agreement.cross_half(profiles, "defence").sel(defence=[STANDARD, ADVERSARIAL])
         both = both.rename(defence="network", other="defence")
         leaning = both.sel(network=ADVERSARIAL, drop=True) - both.sel(network=STANDARD, drop=True)
-        joint: xr.DataArray = xr.concat([both, leaning.expand_dims(network=[LEANING])], "network")
-        return joint
+        return xr.concat([both, leaning.expand_dims(network=[LEANING])], "network")
 
     bounds = agreement.interval(outcomes.sel(attack=QUARTER, drop=True), compared, "defence")
     return bounds.where(xr.ufuncs.isfinite(bounds).all("bound"))

@@ -66,8 +66,7 @@ SECTION = Section(
 def mean_entropy(sums: xr.Dataset) -> xr.DataArray:
     """Return the mean entropy of the predictions of each network."""
     both = ["label", "predicted"]
-    mean: xr.DataArray = sums["entropy"].sum(both) / sums["count"].sum(both)
-    return mean
+    return sums["entropy"].sum(both) / sums["count"].sum(both)
 
 
 def difference(sums: xr.Dataset) -> xr.DataArray:

@@ -57,10 +57,8 @@ SECTION = Section(
 
 def _over_lambda(value: xr.DataArray) -> xr.DataArray:
     """Return by how much a value rises from lambda to e times lambda, on the line through those of Figure 9."""
-    along = np.log(_FIGURE_9) - np.log(_FIGURE_9).mean()
-    parts = [value.sel(defence=LAMBDAS[one], drop=True) * step for one, step in zip(_FIGURE_9, along, strict=True)]
-    total: xr.DataArray = sum(parts[1:], parts[0]) / (along**2).sum()
-    return total
+    along, names = np.log(_FIGURE_9) - np.log(_FIGURE_9).mean(), [LAMBDAS[one] for one in _FIGURE_9]
+    return value.sel(defence=names).dot(xr.DataArray(along / (along**2).sum(), {"defence": names}, ("defence",)), dim="defence")
 
 
 def similarity_over_lambda(statistics: xr.Dataset) -> xr.DataArray:

@@ -141,8 +141,7 @@ EARLIER = Request(tuple(_earlier(name) for name in ("standard", "pgd-at", "trade
 
 def correlation(count: xr.DataArray, others: xr.DataArray) -> xr.DataArray:
     """Return the rank correlation of the accuracies of the classes with those in `others`, along label in the same order."""
-    result: xr.DataArray = xr.corr(_ranks(metrics.accuracy(count)), _ranks(others), "label")
-    return result
+    return xr.corr(_ranks(metrics.accuracy(count)), _ranks(others), "label")
 
 
 def _ranks(rates: xr.DataArray) -> xr.DataArray:

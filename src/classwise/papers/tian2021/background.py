@@ -111,8 +111,7 @@ SECTION = Section(
 def _mates(count: xr.DataArray) -> xr.DataArray:
     """Return which cells misclassify an image as another class of the same background."""
     other = xr.DataArray(count.background.values, dims="predicted", coords={"predicted": count.predicted.values})
-    same: xr.DataArray = (count.background == other) & (count.label != count.predicted)
-    return same
+    return (count["background"] == other) & (count["label"] != count["predicted"])
 
 
 def share_within_pairs(count: xr.DataArray) -> xr.DataArray:

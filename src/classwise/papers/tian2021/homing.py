@@ -28,16 +28,14 @@ def arrange_networks(full: xr.Dataset, again: xr.Dataset, without: xr.Dataset) -
 
 def _withstands(outcomes: xr.Dataset) -> xr.DataArray:
     """Return on which images each network withstands the attack."""
-    robust: xr.DataArray = ~outcomes.misclassified & (outcomes.truth >= 0)
-    return robust
+    return ~outcomes["misclassified"] & (outcomes["truth"] >= 0)
 
 
 def comes_home(outcomes: xr.Dataset) -> xr.DataArray:
     """Return which images the full network misclassifies and the network without the predicted class classifies correctly."""
     full, names = outcomes.sel(without="", drop=True), outcomes.predicted.values
     without = _withstands(outcomes).reindex(without=names, fill_value=False)
-    home: xr.DataArray = full.misclassified & without.isel(without=full.prediction.clip(0)).drop_vars("without")
-    return home
+    return full["misclassified"] & without.isel(without=full.prediction.clip(0)).drop_vars("without")
 
 
 def repetition_share(outcomes: xr.Dataset) -> xr.DataArray:
@@ -68,8 +66,7 @@ def mistaken(sums: xr.Dataset, name: str) -> xr.DataArray:
 
 def left_out_classes(sums: xr.Dataset) -> xr.DataArray:
     """Return which classes some network was trained without."""
-    left: xr.DataArray = sums["count"].predicted.isin(list(sums["without"].values))
-    return left
+    return sums["count"]["predicted"].isin(list(sums["without"].values))
 
 
 def mistakes(outcomes: xr.Dataset) -> xr.DataArray:

@@ -34,5 +34,4 @@ def correlation(sums: xr.Dataset) -> xr.DataArray:
     covariance, *variances = (
         sums[one + other] - sums[one] * sums[other] / number for one, other in (("x", "y"), ("x", "x"), ("y", "y"))
     )
-    result: xr.DataArray = covariance / np.sqrt(variances[0] * variances[1])
-    return result
+    return covariance / np.sqrt(variances[0] * variances[1])

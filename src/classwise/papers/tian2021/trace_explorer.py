@@ -25,9 +25,8 @@ _ATTACKS = ["PGD", "Temperature-PGD"]
 
 def _misclassified(traces: xr.Dataset) -> xr.DataArray:
     """Return which images each network misclassifies after the last step, under each temperature."""
-    last = traces.logits.isel(step=-1, drop=True)
-    result: xr.DataArray = (last.fillna(0).argmax("predicted") != traces.truth) & last.notnull().all("predicted")
-    return result
+    last = traces["logits"].isel(step=-1, drop=True)
+    return (last.fillna(0).argmax("predicted") != traces["truth"]) & last.notnull().all("predicted")
 
 
 def pgd_failures(traces: xr.Dataset) -> xr.DataArray:

@@ -121,8 +121,7 @@ def number_of(multiple: str) -> float:
 def image_settings(outcomes: xr.Dataset, name: str) -> xr.DataArray:
     """Return for each image the radius or beta of its class late in the training, as a multiple of the uniform one."""
     label = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"])
-    per_image: xr.DataArray = outcomes[name].drop_vars("predicted").isel(predicted=label.clip(0))
-    return per_image
+    return outcomes[name].drop_vars("predicted").isel(predicted=label.clip(0))
 
 
 def _extreme(setting: xr.DataArray, marks: xr.DataArray, group: str) -> xr.DataArray:

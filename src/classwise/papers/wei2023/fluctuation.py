@@ -91,9 +91,8 @@ def chosen_epochs(count: xr.DataArray) -> xr.DataArray:
     count: of `run_counts`. Of equal epochs it is the last, as in a training that selects.
     """
     plain = count.sel(weights="plain", drop=True).isel(epoch=slice(None, None, -1))
-    best = [plain.epoch[measure(plain).argmax("epoch")].drop_vars("epoch") for measure in CRITERIA.values()]
-    chosen: xr.DataArray = xr.concat(best, "chosen").assign_coords(chosen=list(CRITERIA))
-    return chosen
+    best = [plain["epoch"][measure(plain).argmax("epoch")].drop_vars("epoch") for measure in CRITERIA.values()]
+    return xr.concat(best, "chosen").assign_coords(chosen=list(CRITERIA))
 
 
 def choices(outcomes: xr.Dataset, valid: xr.Dataset) -> xr.Dataset:
@@ -137,8 +136,7 @@ def _mean_over_runs(value: xr.DataArray, count: xr.DataArray) -> xr.DataArray:
 
 
 def _of(sums: xr.Dataset, weights: str) -> xr.DataArray:
-    count: xr.DataArray = sums["count"].isel(_SETTING, drop=True).sel(weights=weights, drop=True)
-    return count
+    return sums["count"].isel(_SETTING, drop=True).sel(weights=weights, drop=True)
 
 
 def mean_change(sums: xr.Dataset, measure: Metric, weights: str = "plain") -> xr.DataArray:

@@ -129,8 +129,7 @@ def looks(rate: xr.DataArray) -> list[pd.DataFrame]:
 
 def accepted_share(history: xr.Dataset) -> xr.DataArray:
     """Return the share of epochs 101 to 200 that FAWA let enter, along defence and seed."""
-    share: xr.DataArray = history.taken.sel(average="fawa", drop=True).sel(epoch=slice(101, 200)).mean("epoch")
-    return share
+    return history["taken"].sel(average="fawa", drop=True).sel(epoch=slice(101, 200)).mean("epoch")
 
 
 def apply_gate(rate: xr.DataArray, shares: xr.DataArray) -> xr.DataArray:

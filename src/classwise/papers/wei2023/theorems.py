@@ -64,8 +64,7 @@ def _of(drawn: xr.Dataset, name: str, w: Any, eps: Any = 0.0) -> xr.DataArray:
 
 def _best(drawn: xr.Dataset, p: Any, eps: Any = 0.0) -> xr.DataArray:
     """Return the weight that is best for the probabilities p under an attack of radii eps."""
-    weight: xr.DataArray = drawn.eta.copy(data=best_weight(logit(p), drawn.eta - eps, drawn.variance))
-    return weight
+    return drawn["eta"].copy(data=best_weight(logit(p), drawn.eta - eps, drawn.variance))
 
 
 def _less(one: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
