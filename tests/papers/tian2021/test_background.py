@@ -7,7 +7,7 @@ import xarray as xr
 from claim_answers import ALONG, at, outcomes_with, table_of, under
 from scipy import stats
 
-from classwise.papers.tian2021 import background, ranks
+from classwise.papers.tian2021 import background
 from classwise.stats import bootstrap, confidence
 
 MATES, APART = [(one, one ^ 1) for one in range(10)], [(one, (one + 5) % 10) for one in range(10)]
@@ -96,7 +96,7 @@ def treated():
 def test_lightness_and_confidence_are_correlated_by_rank_within_each_network(treated):
     hot = treated.isel(attack=[1])
     confident = confidence.true_confidence(hot)
-    values = ranks.products(confident, hot.white, hot.truth)
+    values = background.rank_products(confident, hot.white, hot.truth)
     sure, white = [], []
     for seed in (0, 1):
         members = [image for image in range(60) if hot.truth.values[0, seed, 0, 0, image] == 2 and image != 7]
@@ -106,7 +106,7 @@ def test_lightness_and_confidence_are_correlated_by_rank_within_each_network(tre
     expected = np.corrcoef(np.concatenate(sure), np.concatenate(white))[0, 1]
     total = bootstrap.sums(hot, dict(values.data_vars))
     assert float(background.confidence_by_whiteness(total)) == pytest.approx(expected)
-    assert np.allclose(ranks.products(confident, hot.white**5, hot.truth).y, values.y)  # of ranks, not of sizes
+    assert np.allclose(background.rank_products(confident, hot.white**5, hot.truth).y, values.y)  # of ranks, not of sizes
 
 
 def test_table_4_has_its_six_lines_each_compared_with_the_first_of_its_block():

@@ -20,7 +20,6 @@ from classwise.papers.joined import section_itself
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import mark_pair, marked_class
 from classwise.papers.terms import claims, least, value
-from classwise.papers.tian2021 import ranks
 from classwise.papers.tian2021.recipe import TEMPERED, colour_variants, drawings, scenes, trade_offs
 from classwise.papers.tian2021.tables import table_3_value, table_4_gain, text_number
 from classwise.stats import aggregate, combine, confidence, metrics
@@ -170,14 +169,48 @@ def extra_change_under_attack(sums: xr.Dataset) -> xr.DataArray:
     return under - without
 
 
-def confidence_by_whiteness(sums: xr.Dataset) -> xr.DataArray:
-    """Return the rank correlation, in the most vulnerable class, of the confidence under attack with the whiteness around."""
-    first = {name: 0 for name in ("defence", "attack", "treatment") if name in sums.dims}
-    return ranks.correlation(sums.isel(first, drop=True).isel(label=marked_class(sums, "vulnerable"), drop=True).sum("predicted"))
+# The sums that `rank_correlation` needs, each of an image.
+RANK_SUMS = ("known", "x", "y", "xx", "yy", "xy")
+
+
+def ranks(value: xr.DataArray, truth: xr.DataArray) -> xr.DataArray:
+    """Return the rank of each image among those of its class in the same network, from 0 to 1; NaN where it has no value."""
+    from scipy import stats  # slow to import
+
+    wide = value.broadcast_like(truth).transpose(*truth.dims)
+    result = xr.full_like(wide, np.nan, dtype=float)
+    for label in np.unique(truth.values[truth.values >= 0]):
+        in_class = wide.where(truth == label)
+        place = in_class.copy(data=stats.rankdata(in_class.values, axis=in_class.get_axis_num("image"), nan_policy="omit"))
+        result = result.where(in_class.isnull(), (place - 0.5) / in_class.notnull().sum("image"))
+    return result
+
+
+def rank_products(x: xr.DataArray, y: xr.DataArray, truth: xr.DataArray) -> xr.Dataset:
+    """Return the ranks x and y of two values of each image, 0 where it lacks either, and their products; `known`: it has both."""
+    known = x.notnull() & y.notnull()
+    truth = truth.where(known, -1)
+    x, y = (ranks(value, truth).fillna(0) for value in (x, y))
+    return xr.Dataset({"known": known.broadcast_like(truth), "x": x, "y": y, "xx": x**2, "yy": y**2, "xy": x * y})
+
+
+def rank_correlation(sums: xr.Dataset) -> xr.DataArray:
+    """Return Spearman's correlation from sums of `rank_products`, whose ranks redrawn images keep."""
+    number = sums["known"]
+    covariance, *variances = (
+        sums[one + other] - sums[one] * sums[other] / number for one, other in (("x", "y"), ("x", "x"), ("y", "y"))
+    )
+    return covariance / np.sqrt(variances[0] * variances[1])
 
 
 def _ranked(outcomes: xr.Dataset, name: str) -> xr.DataArray:
-    return ranks.products(confidence.true_confidence(outcomes), outcomes["white"], outcomes.truth)[name]
+    return rank_products(confidence.true_confidence(outcomes), outcomes["white"], outcomes.truth)[name]
+
+
+def confidence_by_whiteness(sums: xr.Dataset) -> xr.DataArray:
+    """Return the rank correlation, in the most vulnerable class, of the confidence under attack with the whiteness around."""
+    first = {name: 0 for name in ("defence", "attack", "treatment") if name in sums.dims}
+    return rank_correlation(sums.isel(first, drop=True).isel(label=marked_class(sums, "vulnerable"), drop=True).sum("predicted"))
 
 
 _TEMPERED = "temperature-pgd-20|pgd-20"
@@ -218,7 +251,7 @@ CLAIMS = claims(
         "white-is-sure": {
             "measure": confidence_by_whiteness,
             "attacks": (_TEMPERED,),
-            "values": {name: partial(_ranked, name=name) for name in ranks.NAMES},
+            "values": {name: partial(_ranked, name=name) for name in RANK_SUMS},
         },
     },
     attacks=("clean", _TEMPERED),
