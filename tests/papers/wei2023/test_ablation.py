@@ -7,8 +7,8 @@ from claim_answers import ALONG, at, outcomes_with, under
 from mocks import dataset
 
 from classwise.papers.claims import MeasurementError
-from classwise.papers.wei2023 import ablation, calibrations, gains, methods
-from classwise.papers.wei2023.calibrations import WITHOUT
+from classwise.papers.wei2023 import ablation, gains, methods
+from classwise.papers.wei2023.ablation import WITHOUT
 from classwise.papers.wei2023.gains import METHODS
 from classwise.stats import aggregate, bootstrap, metrics
 from classwise.stats.aggregate import training_accuracy
@@ -130,8 +130,8 @@ def test_the_gains_are_those_of_the_methods_with_both_rows():
 
 def test_the_control_is_interpolated_between_the_uniform_networks():
     sums = bootstrap.sums(uniform((20, 40, 80), 75, "1.25").expand_dims(seed=[0]), {})
-    assert float(calibrations.gain_over_uniform(sums)) == pytest.approx(75 - 60)
-    assert float(calibrations.gain_over_uniform(sums, metrics.overall)) == pytest.approx(75 - 60)
+    assert float(ablation.gain_over_uniform(sums)) == pytest.approx(75 - 60)
+    assert float(ablation.gain_over_uniform(sums, metrics.overall)) == pytest.approx(75 - 60)
 
 
 def test_rows_without_components_are_left_out():
@@ -148,7 +148,7 @@ def test_mean_settings_are_multiples_of_the_usual_one():
     data = xr.concat([settings(1.0, "pgd-at"), settings(1.3)], "defence").expand_dims(seed=[0])
     data = data.assign_attrs(eps="0.2", dataset="digits")
     swept = outcomes_with({("pgd-at", "pgd-20", eps): 60 for eps in ("0.1", "0.3")}, along=(*ALONG, "eps"))
-    joined = calibrations.stack_mean_radii(data, swept.expand_dims(seed=[0, 1]))
+    joined = ablation.stack_mean_radii(data, swept.expand_dims(seed=[0, 1]))
     assert joined.setting.values.tolist() == ["1/2", "1", "3/2", "1.3"]
     assert joined.seed.values.tolist() == [0]
     count = aggregate.counts(joined).sum(["label", "predicted"]).squeeze()

@@ -2,11 +2,14 @@
 
 Each claim names the Dataset that it is computed from: "methods", with the rows of Tables 2 and 3 along defence; "radius" and
 "beta", with what each class was trained with late in the training; "uniform radius" and "uniform beta", with networks that have
-one for all classes along `setting`; "lambda1" and "lambda2", along which that without the calibration is `calibrations.WITHOUT`.
+one for all classes along `setting`; "lambda1" and "lambda2", along which that without the calibration is `WITHOUT`.
+
+Measures take sums over images (`bootstrap.sums`). Points are points of a percentage.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -15,13 +18,15 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
+from classwise.papers.claims import MeasurementError
+from classwise.papers.draws import reflect_draws
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, least
-from classwise.papers.wei2023 import calibrations, gains, methods, sweeps
-from classwise.papers.wei2023.calibrations import LARGER, WITHOUT, late_setting, setting_draws
+from classwise.papers.wei2023 import gains, methods, sweeps
 from classwise.papers.wei2023.classes import classes_of, mark_groups
 from classwise.papers.wei2023.gains import METHODS, pairs_of
-from classwise.stats import bootstrap, combine
+from classwise.papers.wei2023.methods import OF_IMAGES
+from classwise.stats import bootstrap, combine, metrics
 from classwise.stats.aggregate import multiples, training_accuracy
 from classwise.stats.combine import concat_named
 from classwise.stats.metrics import Metric, overall, worst
@@ -37,9 +42,145 @@ USUAL, SWEPT = "0.5", (0.3, 0.7)
 ALL_SWEPT = (0.3, 0.4, 0.6, 0.7)
 
 
+# The name of a member that has no calibration, along lambda1 and lambda2.
+WITHOUT = "without"
+
+
+def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return a measure of all offsets along a dimension, and of the network without the calibration."""
+    values = measure(sums["count"].isel(defence=0, attack=0))
+    return values.drop_sel({along: WITHOUT}), values.sel({along: WITHOUT}, drop=True)
+
+
+def gains_of_offsets(
+    sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,), offsets: Sequence[str] = ()
+) -> xr.DataArray:
+    """Return how much a calibration gains over none, with each offset and by each measure. Along gain; offsets: () for all."""
+    gains = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
+    if offsets:
+        if missing := [name for name in offsets if name not in gains[0][along].values]:
+            raise MeasurementError(f"these outcomes have no {along} of {' and '.join(missing)}")
+        gains = [part.sel({along: list(offsets)}) for part in gains]
+    return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gains], "gain")
+
+
+def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
+    """Return how much one offset gains over each other one, overall and in the worst class."""
+    gains = []
+    for measure in (metrics.overall, metrics.worst):
+        values, _ = _swept(sums, along, measure)
+        others = values.drop_sel({along: offset}).rename({along: "gain"}).drop_vars("gain")
+        gains.append(values.sel({along: offset}, drop=True) - others)
+    return xr.concat(gains, "gain")
+
+
+# A uniform beta above the mean of those that CCR gives where t is high.
+LARGER = 9.0
+
+
+def pgd_outcomes(outcomes: xr.Dataset) -> xr.Dataset:
+    """Return the outcomes of the weights after the last epoch under PGD."""
+    part = outcomes.sel(attack=["pgd-20"])
+    return part.sel(checkpoint="last", drop=True) if "checkpoint" in part.dims else part
+
+
+def stack_mean_radii(outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
+    """Return AT with uniform radii, and AT + CCM, along `setting`: the mean radius as a multiple of the usual one.
+
+    outcomes: of both, with `stats.aggregate.late_settings`. swept: of AT with other radii (section 3.1).
+    """
+    uniform = sweeps.stack_margins(sweeps.stack_radii(pgd_outcomes(outcomes).sel(defence=["pgd-at"]), swept))
+    parts = {margin: uniform.sel(margin=margin, drop=True) for margin in map(str, uniform.margin.values)}
+    return _at_setting(parts, outcomes.sel(defence=["at-ccm"]), "radius")
+
+
+def stack_mean_betas(
+    outcomes: xr.Dataset, components: xr.Dataset, swept: xr.Dataset, larger: xr.Dataset | None = None
+) -> xr.Dataset:
+    """Return TRADES with uniform betas, and TRADES + CCR, along `setting`: the mean beta as a multiple of the usual one.
+
+    swept: of TRADES with other betas (section 3.2). larger: the same with one beyond those of the paper.
+    """
+    uniform = sweeps.stack_betas(pgd_outcomes(outcomes).sel(defence=["trades"]), swept)
+    usual = float(components.uniform_beta.mean())
+    parts = {f"{float(beta) / usual:.4g}": uniform.sel(beta=beta, drop=True) for beta in uniform.beta.values}
+    if larger is not None:
+        parts[f"{LARGER / usual:.4g}"] = larger
+    return _at_setting(parts, components.sel(defence=["trades-ccr"]), "beta")
+
+
+def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name: str) -> xr.Dataset:
+    """Return networks along defence and setting, on the seeds that all of them have; uniform: by the multiple."""
+    parts = {(str(part.defence.values[0]), multiple): part for multiple, part in uniform.items()}
+    parts[str(calibrated.defence.values[0]), f"{float(calibrated[name].mean()):.4g}"] = pgd_outcomes(calibrated)
+    rows = [
+        (
+            {"defence": defence, "setting": multiple},
+            part[list(OF_IMAGES)].isel(defence=0, drop=True).assign_coords(predicted=part.predicted),
+        )
+        for (defence, multiple), part in combine.shared_seeds(parts).items()
+    ]
+    return combine.combine_rows(rows).assign_attrs(calibrated.attrs)
+
+
+def gain_over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:
+    """Return how much higher a measure is with a calibration than with one setting for all classes that equals its mean.
+
+    Along `setting` each network has the mean over its classes as its name; the first defence has several, which are joined by
+    straight lines, the last one, which is calibrated, has one.
+    """
+    values = measure(sums["count"].isel(attack=0))
+    values = values.assign_coords(setting=list(map(number_of, values.setting.values))).sortby("setting")
+    uniform, calibrated = (values.isel(defence=place, drop=True).dropna("setting", how="all") for place in (0, -1))
+    at, known = calibrated.setting.item(), uniform.setting.values
+    if not known.min() <= at <= known.max():
+        reach = f"{known.min():g} to {known.max():g}"
+        raise MeasurementError(f"the mean setting {at:g} of the classes lies outside the uniform ones ({reach})")
+    return calibrated.sel(setting=at, drop=True) - uniform.interp(setting=at).drop_vars("setting")
+
+
+def number_of(multiple: str) -> float:
+    """Return a multiple as it is written along `setting`, "3/2" or "1.31", as a number."""
+    return float(Fraction(multiple))
+
+
+def image_settings(outcomes: xr.Dataset, name: str) -> xr.DataArray:
+    """Return for each image the radius or beta of its class late in the training, as a multiple of the uniform one."""
+    label = outcomes.truth.max([dim for dim in outcomes.truth.dims if dim != "image"])
+    return outcomes[name].drop_vars("predicted").isel(predicted=label.clip(0))
+
+
+def _extreme(setting: xr.DataArray, marks: xr.DataArray, group: str) -> xr.DataArray:
+    """Return the highest setting of the hard classes, the lowest of the easy ones; setting, marks: along label."""
+    of_group = setting.where(marks)
+    return of_group.max("label") if group == "hard" else of_group.min("label")
+
+
+def late_setting(sums: xr.Dataset, setting: str, group: str) -> xr.DataArray:
+    """Return the largest late setting of a hard class, or the smallest of an easy class, as a multiple of the usual one."""
+    part = sums.isel(defence=0, attack=0)
+    return _extreme(part[setting].sum("predicted") / metrics.images(part["count"]), sums[group], group)
+
+
+def setting_draws(outcomes: xr.Dataset, draws: int, seed: int, *, setting: str, group: str) -> np.ndarray:
+    """Return draws of the true extreme setting of the hard (the largest) or of the easy classes (the smallest).
+
+    Nothing in it depends on test images: the training images of each class are redrawn, whose accuracy the setting follows.
+    outcomes: of one defence, with the variables of `stats.aggregate.late_settings`.
+    """
+    rng, part = np.random.default_rng(seed), outcomes.isel(defence=0, drop=True).transpose(..., "seed", "predicted")
+    values, rate = part[setting].values, part["trained"].values
+    spread = np.sqrt(rate * (1 - rate) / part["sample"].values.clip(1))
+    noisy = values + spread * rng.standard_normal((draws, *values.shape))
+    label = {"label": part.predicted.values}
+    marks = xr.DataArray(part[group].values, label, ("label",))
+    effect = float(_extreme(xr.DataArray(values.mean(0), label, ("label",)), marks, group))
+    return reflect_draws(effect, _extreme(xr.DataArray(noisy.mean(1), label, ("draw", "label")), marks, group).values)
+
+
 def stack_offsets(along: str, calibrated: str, without: str, outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return the network without a calibration, the usual offset and others, on the seeds that all of them have."""
-    plain = calibrations.pgd_outcomes(outcomes)
+    plain = pgd_outcomes(outcomes)
     parts = {WITHOUT: plain.sel(defence=[without]), USUAL: plain.sel(defence=[calibrated])}
     parts |= {f"{value:g}": swept.sel({along: value}, drop=True) for value in swept[along].values.tolist()}
     return combine.combine(along, combine.shared_seeds(parts))
@@ -47,7 +188,7 @@ def stack_offsets(along: str, calibrated: str, without: str, outcomes: xr.Datase
 
 def group_outcomes(outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes after the last epoch under PGD, with the class coordinates `hard` and `easy`."""
-    return mark_groups(calibrations.pgd_outcomes(outcomes))
+    return mark_groups(pgd_outcomes(outcomes))
 
 
 def _tables(title: str, *defences: str) -> dict[str, Any]:
@@ -86,8 +227,8 @@ SECTION = Section(
             "methods": Derived(methods.name_rows, ("",), ("TRADES", "FAT", "components")),
             "radius": Derived(group_outcomes, ("",)),
             "beta": Derived(group_outcomes, ("TRADES",)),
-            "uniform radius": Derived(calibrations.stack_mean_radii, ("", "radii")),
-            "uniform beta": Derived(calibrations.stack_mean_betas, ("TRADES", "components", "betas"), ("larger",)),
+            "uniform radius": Derived(stack_mean_radii, ("", "radii")),
+            "uniform beta": Derived(stack_mean_betas, ("TRADES", "components", "betas"), ("larger",)),
             "lambda1": Derived(partial(stack_offsets, "lambda1", "at-ccm", "pgd-at"), ("", "lambda1")),
             "lambda2": Derived(partial(stack_offsets, "lambda2", "trades-ccm-ccr", "trades"), ("TRADES", "lambda2")),
         },
@@ -98,7 +239,7 @@ SECTION = Section(
 def _of_group(setting: str, group: str, defence: str) -> dict[str, Any]:
     """Return the fields of a claim on what a defence trains the hard or the easy classes with."""
     measure, truth = (partial(some, setting=setting, group=group) for some in (late_setting, setting_draws))
-    values = {setting: partial(calibrations.image_settings, name=setting)}
+    values = {setting: partial(image_settings, name=setting)}
     return {"measure": measure, "truth": truth, "values": values, "defences": (defence,)}
 
 
@@ -110,7 +251,6 @@ def _gain(measure: Metric, component: str, over: str = "", table: int = 2, metho
     return {**fields, "defences": tuple(name for pair in pairs for name in pair), "attacks": ("autoattack|strong|cr",)}
 
 
-_of_offsets, _of_offset = calibrations.gains_of_offsets, calibrations.gains_of_offset
 _TRADES = ("TRADES",)
 
 CLAIMS = claims(
@@ -123,15 +263,15 @@ CLAIMS = claims(
         "ccm-with-ccr": _gain(worst, "CCM + CCR", "CCR", methods=_TRADES),
         "fawa-worst": _gain(worst, "FAWA", "EMA", 3),
         "fawa-overall": _gain(overall, "FAWA", "EMA", 3),
-        "lambda1-all": least(partial(_of_offsets, along="lambda1", measures=(overall, worst))),
-        "lambda1-best": least(partial(_of_offset, along="lambda1", offset=USUAL)),
+        "lambda1-all": least(partial(gains_of_offsets, along="lambda1", measures=(overall, worst))),
+        "lambda1-best": least(partial(gains_of_offset, along="lambda1", offset=USUAL)),
         "hard-smaller-radius": _of_group("radius", "hard", "at-ccm"),
         "easy-larger-radius": _of_group("radius", "easy", "at-ccm"),
-        "lambda2-all": least(partial(_of_offsets, along="lambda2")),
-        "lambda2-overall": least(partial(_of_offsets, along="lambda2", measures=(overall,), offsets=("0.5", "0.6"))),
+        "lambda2-all": least(partial(gains_of_offsets, along="lambda2")),
+        "lambda2-overall": least(partial(gains_of_offsets, along="lambda2", measures=(overall,), offsets=("0.5", "0.6"))),
         "hard-smaller-beta": _of_group("beta", "hard", "trades-ccm-ccr"),
         "easy-larger-beta": _of_group("beta", "easy", "trades-ccm-ccr"),
-        "ccm-beyond-uniform": {"measure": calibrations.gain_over_uniform, "defences": ("pgd-at", "at-ccm")},
+        "ccm-beyond-uniform": {"measure": gain_over_uniform, "defences": ("pgd-at", "at-ccm")},
     },
     attacks=("pgd-20",),
 )
@@ -179,11 +319,11 @@ def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
 def accuracy_by_setting(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the robust accuracy along measure, calibration, setting and bound, and the mean setting of the classes as a number.
 
-    compared: by the name of a setting, "radius", outcomes of `calibrations.stack_mean_radii` or `stack_mean_betas`.
+    compared: by the name of a setting, "radius", outcomes of `stack_mean_radii` or `stack_mean_betas`.
     """
     kinds = {"defence": ["uniform", "calibrated"]}
     bounds = _by_measure({name: some.assign_coords(kinds).rename(defence="calibration") for name, some in compared.items()})
-    return bounds, bounds.setting.copy(data=list(map(calibrations.number_of, bounds.setting.values)))
+    return bounds, bounds.setting.copy(data=list(map(number_of, bounds.setting.values)))
 
 
 def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr.DataArray, dict[str, float]]:
