@@ -4,7 +4,7 @@ Claims take the Dataset "trainings" along defence, with the names of TRAININGS, 
 with a similarity term, from whose logits the similarity of the classes is computed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -74,21 +74,15 @@ SIMILARITY, TARGETED = (BASE, WEAK, STRONG), (BASE, CRITICAL, OTHERS, SAFEST, NE
 VALIDATION, PUSHED = "validation", "pushed"
 
 
-def part_name(name: str, kind: str) -> str:
-    """Return the name of the part with the evaluations of a kind of a training: "similarity 1, validation"."""
-    return f"{name}, {kind}"
-
-
-def _part(name: str, *evaluations: Evaluation, **fields: Any) -> Part:
-    training = TRAININGS.get(name, Training(BASE, seeds=2))
-    return Part(
-        title=name,
-        defences=(training.defence,),
-        evaluations=evaluations,
-        max_seeds=training.seeds,
-        variants=training,
-        **fields,
-    )
+def _parts(names: Iterable[str], *evaluations: Evaluation, kind: str = "", **fields: Any) -> dict[str, Part]:
+    """Return the parts that evaluate trainings, by their names and the kind of the images: "similarity 1, validation"."""
+    trainings = {name: TRAININGS.get(name, Training(BASE, seeds=2)) for name in names}
+    return {
+        name + kind: Part(
+            title=name, defences=(one.defence,), evaluations=evaluations, max_seeds=one.seeds, variants=one, **fields
+        )
+        for name, one in trainings.items()
+    }
 
 
 def validation(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
@@ -96,24 +90,22 @@ def validation(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
     return confidence.stack_components(stack_trainings(SIMILARITY[1:], plain, *parts))
 
 
-_VALID = Evaluation(attack="clean", split="valid")
-_PUSH = Evaluation(attack="targeted-pgd-20")
-
-
-_FIRST_VALID, *_OTHERS_VALID = (part_name(name, VALIDATION) for name in SIMILARITY)
-_FIRST_PUSHED, *_OTHERS_PUSHED = (part_name(name, PUSHED) for name in TARGETED)
+_VALID = _parts(SIMILARITY, Evaluation(attack="clean", split="valid"), kind=f", {VALIDATION}")
+_PUSHED = _parts(TARGETED, Evaluation(attack="targeted-pgd-20"), kind=f", {PUSHED}", target=critical_class)
 SECTION = Section(
     title="Similarity of the classes, and targeted adversarial training",
     defences=(BASE,),
     max_seeds=2,
-    parts={name: _part(name, *CLEAN_AND_PGD) for name in TRAININGS}
-    | {part_name(name, VALIDATION): _part(name, _VALID) for name in SIMILARITY}
-    | {part_name(name, PUSHED): _part(name, _PUSH, target=critical_class) for name in TARGETED}
-    | {"choosing": Part(title="the runs that select the two classes", defences=(BASE,), evaluations=())},
+    parts={
+        **_parts(TRAININGS, *CLEAN_AND_PGD),
+        **_VALID,
+        **_PUSHED,
+        "choosing": Part(title="the runs that select the two classes", defences=(BASE,), evaluations=()),
+    },
     arrange={
         "trainings": Derived(partial(stack_trainings, tuple(TRAININGS)), ("",), tuple(TRAININGS)),
-        VALIDATION: Derived(validation, (_FIRST_VALID,), tuple(_OTHERS_VALID)),
-        PUSHED: Derived(partial(stack_trainings, TARGETED[1:]), (_FIRST_PUSHED,), tuple(_OTHERS_PUSHED)),
+        VALIDATION: Derived(validation, tuple(_VALID)[:1], tuple(_VALID)[1:]),
+        PUSHED: Derived(partial(stack_trainings, TARGETED[1:]), tuple(_PUSHED)[:1], tuple(_PUSHED)[1:]),
     },
 )
 
