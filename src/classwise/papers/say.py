@@ -83,7 +83,10 @@ def bounds(verdicts: Sequence[Verdict], claim: str) -> xr.DataArray:
 
     A claim that is not tested is NotRecorded, an unreachable one NotAtScale. A name that no verdict has is a UserError.
     """
-    one = _named(verdicts, claim)
+    # Those on the dataset of the page come first.
+    one = next((one for one in verdicts if one.claim.name == claim), None)
+    if one is None:
+        raise unknown("claim among the verdicts", claim, dict.fromkeys(one.claim.name for one in verdicts))
     if one.verdict == "not tested":
         raise (NotAtScale if one.unreachable else NotRecorded)(f"the claim {claim!r} is not tested: {one.reason}")
     return xr.DataArray([one.low, one.effect, one.high], {"bound": ["low", "value", "high"]}, ("bound",))
@@ -96,14 +99,6 @@ def finding(verdicts: Sequence[Verdict], claim: str, /, template: str, than: flo
     """
     value = bounds(verdicts, claim)
     return f"**{effect(value, text(template, value=value, **values), than)}**"
-
-
-def _named(judged: Sequence[Verdict], name: str) -> Verdict:
-    # Verdicts on the dataset of the page come first, before those on further ones.
-    first = next((one for one in judged if one.claim.name == name), None)
-    if first is None:
-        raise unknown("claim among the verdicts", name, dict.fromkeys(one.claim.name for one in judged))
-    return first
 
 
 def sample(outcomes: xr.Dataset) -> str:

@@ -20,6 +20,7 @@ from classwise.papers.terms import claims, least, profile_fields, value
 from classwise.papers.variants import Variant, choose_by_scale, none
 from classwise.stats import aggregate, agreement
 from classwise.stats.bootstrap import bootstrap
+from classwise.stats.intervals import interval_bounds
 from classwise.stats.metrics import accuracy, cv, explained_share_of_rates, images, mcd, overall
 from classwise.stats.pooling import pool
 
@@ -169,8 +170,8 @@ def equal_classes(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.D
     gaps = np.ptp(rates, axis=1 + number.get_axis_num("label"))
     low, high = np.quantile(gaps, [0.025, 0.975], axis=0)
     like = number.isel(label=0, drop=True)
-    ends = [like.copy(data=end) for end in (low, gaps.mean(0), high)]
-    return xr.concat(ends, "bound").assign_coords(bound=["low", "value", "high"]).where((number > 0).all("label"))
+    ends = (like.copy(data=end) for end in (low, gaps.mean(0), high))
+    return interval_bounds(*ends).where((number > 0).all("label"))
 
 
 def gap_by_case(outcomes: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:

@@ -10,6 +10,7 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.stats import aggregate, bootstrap, combine, metrics
+from classwise.stats.intervals import interval_bounds
 from classwise.stats.metrics import Metric
 
 MEASURES: Mapping[str, Metric] = {"overall": metrics.overall, "worst": metrics.worst}
@@ -61,7 +62,7 @@ def _with_error(first: xr.DataArray, second: xr.DataArray, images: int) -> xr.Da
     """
     value = first - second
     reach = _REACH * np.sqrt((first * (100 - first) + second * (100 - second)) / images)
-    return combine.concat_named("bound", {"low": value - reach, "value": value, "high": value + reach})
+    return interval_bounds(value - reach, value, value + reach)
 
 
 def known_pairs(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> dict[str, Pair]:

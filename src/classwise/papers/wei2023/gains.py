@@ -18,6 +18,7 @@ from classwise.papers.terms import least
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap, metrics
 from classwise.stats.combine import concat_named
+from classwise.stats.intervals import interval_bounds
 from classwise.stats.metrics import Metric
 
 METHODS = ("AT", "TRADES", "FAT")
@@ -121,13 +122,9 @@ def printed_gains(number: int, pairs: Pairs) -> xr.Dataset:
     return xr.concat(parts, pd.Index([TITLES[name] for name in measures_of(number)], name="measure"))
 
 
-def bounds(value: xr.DataArray, error: xr.DataArray) -> xr.DataArray:
-    """Return low, value and high along a new dimension `bound`; error: by how much the ends differ from the value."""
-    return concat_named("bound", {"low": value - error, "value": value, "high": value + error})
-
-
 def gains_by_source(theirs: xr.Dataset, mine: xr.DataArray | None = None) -> xr.DataArray:
     """Return gains `printed_gains`, with intervals from their test images, and ours after the last epoch, along source."""
-    printed_bounds = bounds(theirs["value"], REACH["images"] * theirs["images"])
+    value, error = theirs["value"], REACH["images"] * theirs["images"]
+    printed_bounds = interval_bounds(value - error, value, value + error)
     parts = {f"theirs, {name} epoch": printed_bounds.sel(checkpoint=name, drop=True) for name in theirs.checkpoint.values}
     return concat_named("source", parts | ({} if mine is None else {"ours, last epoch": mine})).sel(comparison=theirs.comparison)
