@@ -8,10 +8,8 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.papers.claims import Claim, MeasurementError
-from classwise.stats import features, trainings
+from classwise.stats import features, pooling, trainings
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, sums
-from classwise.stats.pooling import seeds_share_images
-from classwise.stats.trainings import Deviations
 
 # Sums over images are of single precision: a draw so close to a bound of a claim in points equals it, else it would be counted on
 # either side at random.
@@ -92,7 +90,7 @@ class Quantity:
         self.extreme = getattr(claim.measure, "each", None)
         self.largest = bool(getattr(claim.measure, "largest", False))
         outer = getattr(claim.measure, "outer", "")
-        self.folds = part.sizes["seed"] > 1 and not seeds_share_images(part)
+        self.folds = part.sizes["seed"] > 1 and not pooling.seeds_share_images(part)
         self.values = {name: value(part) for name, value in claim.values.items()}
         if claim.of == "features":
             self.blocks = features.select_sums(part)
@@ -117,7 +115,7 @@ class Quantity:
         values = values.reshape(*values.shape[: len(first)], -1)[..., self.known].astype(float)
         return xr.DataArray(values, dims=(*first, "part"))
 
-    def training_deviations(self, base: xr.Dataset | None, of_images: np.ndarray) -> Deviations:
+    def training_deviations(self, base: xr.Dataset | None, of_images: np.ndarray) -> trainings.Deviations:
         """Return the deviations between trainings, of the seeds and as those of a base.
 
         of_images: the variance of each number by its images, which is taken off what seeds show that have images of their own.
@@ -139,7 +137,7 @@ class Quantity:
             return result
         number = seen.sum("seed")
         of_base = trainings.base_deviations(self._scaled, self.totals, known, number)
-        if of_base.freedom and claim.of == "outcomes" and not claim.values and not seeds_share_images(base):
+        if of_base.freedom and claim.of == "outcomes" and not claim.values and not pooling.seeds_share_images(base):
             alone = trainings.base_deviations(self._scaled, self.totals, trainings.images_alone(known), number)
             of_base = of_base.subtract(alone.variance)
         both = result + of_base

@@ -9,10 +9,9 @@ import xarray as xr
 
 from classwise.core import datasets
 from classwise.stats import bootstrap, metrics
-from classwise.stats.metrics import Metric
 
 
-def first_value(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
+def first_value(sums: xr.Dataset, measure: metrics.Metric) -> xr.DataArray:
     """Return a measure of the first defence under the first attack."""
     return measure(sums["count"].isel(defence=0, attack=0))
 

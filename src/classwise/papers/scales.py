@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from classwise.core import datasets
-from classwise.core.datasets import base_dataset
 from classwise.core.identity import exact_radius
 
 Fields = Mapping[str, Any]
@@ -350,7 +349,7 @@ def selection_seeds(dataset: str) -> tuple[int, ...]:
 
     None of their validation images is a test image of the first two seeds.
     """
-    return (1, 2, 3) if base_dataset(dataset) == "digits" else ()
+    return (1, 2, 3) if datasets.base_dataset(dataset) == "digits" else ()
 
 
 def display_order(scale: str) -> int:

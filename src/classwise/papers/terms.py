@@ -19,8 +19,7 @@ import xarray as xr
 
 from classwise.core.errors import UserError, unknown
 from classwise.papers.claims import FAMILIES, MAIN, Claim, first_sentence
-from classwise.stats import agreement
-from classwise.stats.metrics import Metric
+from classwise.stats import agreement, metrics
 
 Computed = Callable[[xr.Dataset], xr.DataArray]
 
@@ -51,7 +50,7 @@ class Term:
         return combine_terms("over", operator.truediv, self, other)
 
 
-def value(metric: Metric, defence: str, attack: str = "clean", label: str = "", **at: str) -> Term:
+def value(metric: metrics.Metric, defence: str, attack: str = "clean", label: str = "", **at: str) -> Term:
     """Return a metric of a network under an attack ("a|b": the first that is present), or of one of its classes.
 
     at: the members of further dimensions, margin="1/2".

@@ -15,7 +15,6 @@ from classwise.papers.claims import first_sentence
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import Term
 from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
-from classwise.stats.metrics import Metric
 
 # Fields of Spec of runs whose course over the epochs no page shows, at scale quick.
 ONCE: Mapping[str, int] = {"measure": 60}
@@ -61,7 +60,7 @@ def precision(count: xr.DataArray) -> xr.DataArray:
     return critical_class_value(count, metrics.precision)
 
 
-def critical_class_value(count: xr.DataArray, measure: Metric) -> xr.DataArray:
+def critical_class_value(count: xr.DataArray, measure: metrics.Metric) -> xr.DataArray:
     """Return a measure of each class for the critical class."""
     return measure(count).isel(label=int(np.flatnonzero(count.critical.values)[0])).drop_vars("label")
 
@@ -71,13 +70,13 @@ def accuracy_of_others(count: xr.DataArray) -> xr.DataArray:
     return metrics.accuracy(count).isel(label=np.flatnonzero(~count.critical.values)).mean("label", skipna=False)
 
 
-def difference(count: xr.DataArray, measure: Metric) -> xr.DataArray:
+def difference(count: xr.DataArray, measure: metrics.Metric) -> xr.DataArray:
     """Return how much higher a measure is in the first training than in the second."""
     values = measure(count)
     return values.isel(defence=0, drop=True) - values.isel(defence=1, drop=True)
 
 
-def change(measure: Metric, first: str, second: str, attack: str = "pgd-20") -> Term:
+def change(measure: metrics.Metric, first: str, second: str, attack: str = "pgd-20") -> Term:
     """Return the measure of a claim: a measure after one training minus the same after another ("a|b": the first recorded)."""
     words = f"{first_sentence(measure)}: {first.replace('|', ' or ')} minus {second}"
     needs = (first, attack), (second, attack)

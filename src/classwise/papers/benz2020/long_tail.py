@@ -15,7 +15,6 @@ from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.critical import change, critical_class, stack_trainings
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims
-from classwise.papers.variants import Variant, Variants
 from classwise.stats import metrics
 
 NAME = "benz2020/3-3-long-tail"
@@ -29,13 +28,13 @@ BY_SCHEME, BY_WEIGHT = (BASE, COST_SENSITIVE, "class-balanced", "ldam", "ldam-dr
 CHANGED = (*WEIGHTS, *BY_SCHEME[1:])
 
 
-def weighted_variant(weight: int) -> Variants:
+def weighted_variant(weight: int) -> variants.Variants:
     """Return the variant that weights the loss of the critical class.
 
     The weights of all classes have mean one, but at scale laptop, whose run is recorded without.
     """
 
-    def varied(scale: str, plain: Spec) -> Sequence[Variant]:
+    def varied(scale: str, plain: Spec) -> Sequence[variants.Variant]:
         number = class_names(plain.dataset).index(critical_class(plain.dataset))
         options: dict[str, Any] = {"weights": f"{number}:{weight}"}
         once = critical.ONCE if scale == "quick" else {}
@@ -44,7 +43,7 @@ def weighted_variant(weight: int) -> Variants:
     return varied
 
 
-def _weight(name: str, **by_scale: Variants) -> Part:
+def _weight(name: str, **by_scale: variants.Variants) -> Part:
     return Part(
         title=f"the critical class with {name}",
         defences=("at-per-class",),

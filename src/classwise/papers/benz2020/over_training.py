@@ -8,7 +8,6 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers.benz2020 import networks
-from classwise.papers.benz2020.networks import KEPT_EPOCHS, STEP
 from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims, least, profile_fields
@@ -17,9 +16,9 @@ from classwise.stats import aggregate, agreement, metrics
 NAME = "benz2020/3-1-over-training"
 # The epochs that are evaluated of `networks.STEP`, whose learning rate drops after half and three quarters of them. The first of
 # the second half is the last one before the drop.
-EPOCHS = (2, 4, 8, 12, 15, 18, 22, 26, KEPT_EPOCHS)
-HALF_WAY = KEPT_EPOCHS // 2
-_CHECKPOINTS = {f"last-{KEPT_EPOCHS - epoch}" if epoch < KEPT_EPOCHS else "last": epoch for epoch in EPOCHS}
+EPOCHS = (2, 4, 8, 12, 15, 18, 22, 26, networks.KEPT_EPOCHS)
+HALF_WAY = networks.KEPT_EPOCHS // 2
+_CHECKPOINTS = {f"last-{networks.KEPT_EPOCHS - epoch}" if epoch < networks.KEPT_EPOCHS else "last": epoch for epoch in EPOCHS}
 
 
 def stack_epochs(kept: xr.Dataset) -> xr.Dataset:
@@ -38,11 +37,11 @@ SECTION = Section(
     defences=("pgd-at",),
     parts={
         "kept": Part(
-            title=f"weights after {len(EPOCHS)} of {KEPT_EPOCHS} epochs, {STEP}",
+            title=f"weights after {len(EPOCHS)} of {networks.KEPT_EPOCHS} epochs, {networks.STEP}",
             defences=("pgd-at",),
             evaluations=tuple(Evaluation(attack=one.attack, checkpoint=name) for one in CLEAN_AND_PGD for name in _CHECKPOINTS),
             max_seeds=2,
-            variants=networks.network_variant(STEP),
+            variants=networks.network_variant(networks.STEP),
         ),
     },
     arrange={

@@ -9,11 +9,9 @@ import xarray as xr
 
 from classwise.core.errors import NotRecorded
 from classwise.papers.entropy2022.tables import TABLES
-from classwise.stats import aggregate, bootstrap, combine, metrics
-from classwise.stats.intervals import interval_bounds
-from classwise.stats.metrics import Metric
+from classwise.stats import aggregate, bootstrap, combine, intervals, metrics
 
-MEASURES: Mapping[str, Metric] = {"overall": metrics.overall, "worst": metrics.worst}
+MEASURES: Mapping[str, metrics.Metric] = {"overall": metrics.overall, "worst": metrics.worst}
 # A network and what it is compared with.
 Pair = tuple[str, str]
 # By the training without label smoothing: the defence with it.
@@ -62,7 +60,7 @@ def _with_error(first: xr.DataArray, second: xr.DataArray, images: int) -> xr.Da
     """
     value = first - second
     reach = _REACH * np.sqrt((first * (100 - first) + second * (100 - second)) / images)
-    return interval_bounds(value - reach, value, value + reach)
+    return intervals.interval_bounds(value - reach, value, value + reach)
 
 
 def known_pairs(outcomes: xr.Dataset, pairs: Mapping[str, Pair]) -> dict[str, Pair]:

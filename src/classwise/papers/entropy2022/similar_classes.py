@@ -21,9 +21,7 @@ from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import claims
 from classwise.papers.variants import ONCE, Variant
-from classwise.stats import features
-from classwise.stats.combine import concat_named
-from classwise.stats.intervals import rate_bounds
+from classwise.stats import combine, features, intervals
 from classwise.stats.metrics import accuracy, images
 
 NAME = "entropy2022/2-2-similar-classes"
@@ -213,8 +211,8 @@ def errors_of_both(statistics: xr.Dataset) -> xr.DataArray:
     count = count.where((count.label == name) | (count.label == count.partner), 0)
     kinds = {"both": count.label != "", "victim": count.label == name, "partner": count.label != name}
     wrong, number = count.where(count.label != count.predicted, 0).sum("predicted"), images(count)
-    return concat_named(
-        "images_of", kinds, lambda of: rate_bounds(wrong.where(of, 0).sum("label"), number.where(of, 0).sum("label"))
+    return combine.concat_named(
+        "images_of", kinds, lambda of: intervals.rate_bounds(wrong.where(of, 0).sum("label"), number.where(of, 0).sum("label"))
     )
 
 
@@ -239,4 +237,4 @@ def predictor_correlations(statistics: xr.Dataset, attack: str = "pgd-20") -> xr
     """Return the correlation of each of PREDICTORS that is known with the errors of pairs under an attack, along predictor."""
     error, pixels = errors(statistics, attack), PIXELS in statistics.source.values
     known = {name: how for name, how in PREDICTORS.items() if pixels or name != MEAN_IMAGES}
-    return concat_named("predictor", known, lambda how: xr.corr(how(statistics), error, "partner"))
+    return combine.concat_named("predictor", known, lambda how: xr.corr(how(statistics), error, "partner"))

@@ -20,7 +20,6 @@ from classwise.papers.entropy2022.tables import single_accuracy
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import SAFEST, VULNERABLE_PAIRS
 from classwise.papers.terms import claims, least
-from classwise.papers.variants import Variant
 from classwise.stats import combine, features, intervals, metrics, pooling
 
 NAME = "entropy2022/2-1-single-class"
@@ -33,7 +32,7 @@ CLEAN, TRAINING, TRANSFERRED = "clean test images", "attacked training images", 
 _SMALL = {"epochs": 24, "measure": 24, "lr": 0.1}
 
 
-def _plane(scale: str, plain: Spec) -> Sequence[Variant]:
+def _plane(scale: str, plain: Spec) -> Sequence[variants.Variant]:
     return ({"head": "plane", **(_SMALL if scale == "quick" else {})},)
 
 

@@ -16,7 +16,6 @@ from classwise.papers.entropy2022.networks import AUTOATTACK, NETWORKS, PLAIN
 from classwise.papers.sections import Derived, Section
 from classwise.papers.terms import Term, claims, least, value
 from classwise.stats import metrics
-from classwise.stats.metrics import Metric
 
 NAME = "entropy2022/3-2-2b-trade-off-and-fairness"
 _OTHERS = tuple(name for name in NETWORKS if name not in PLAIN)
@@ -84,13 +83,13 @@ COMPARISONS: Mapping[str, Pair] = {
 }
 
 
-def _least_gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: Metric) -> Term:
+def _least_gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: metrics.Metric) -> Term:
     """Return the least gain: over pairs of networks, attacks and measures."""
     parts = [value(one, better, at) - value(one, worse, at) for one in measures for better, worse in pairs for at in attacks]
     return least(*parts) if len(parts) > 1 else parts[0]
 
 
-def _gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: Metric) -> dict[str, Any]:
+def _gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: metrics.Metric) -> dict[str, Any]:
     """Return the fields of a claim on the least gain, by default in the accuracy."""
     chosen = measures or (metrics.overall,)
     names = [attack.partition("|")[0] for attack in attacks], [measure.__name__ for measure in chosen]

@@ -13,11 +13,7 @@ from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, least, value
 from classwise.papers.tian2021.recipe import COMPARED, FOUR, UNDER_ATTACK
 from classwise.papers.tian2021.tables import table_1_value, text_number
-from classwise.stats import aggregate, confidence, metrics
-from classwise.stats.bootstrap import bootstrap_sums
-from classwise.stats.intervals import interval_bounds
-from classwise.stats.metrics import Metric
-from classwise.stats.pooling import pool
+from classwise.stats import aggregate, bootstrap, confidence, intervals, metrics, pooling
 
 NAME = "tian2021/4-3-attacks-and-defences"
 # Table 1. Attacks that are too slow for all images are evaluated on 20 of each class, with fewer steps.
@@ -80,7 +76,7 @@ def vulnerable_drop(sums: xr.Dataset) -> xr.DataArray:
     return extra_drop_of_vulnerable(weak, strong).mean("defence", skipna=False)
 
 
-def grown(sums: xr.Dataset, measure: Metric) -> xr.DataArray:
+def grown(sums: xr.Dataset, measure: metrics.Metric) -> xr.DataArray:
     """Return by how much a measure grows from the first attack to the second, the mean over the defences."""
     count = sums["count"]
     return (measure(count.isel(attack=1)) - measure(count.isel(attack=0))).mean("defence", skipna=False)
@@ -158,9 +154,9 @@ def correlation_bounds(outcomes: xr.Dataset, others: xr.DataArray) -> xr.DataArr
     Classes that are nearly level change an order in steps: draws reflected at the value would lie where no order of theirs does.
     On few images of a class it lies too low, as noise lowers a correlation.
     """
-    drawn = xr.concat([correlation(part["count"], others) for part in bootstrap_sums(outcomes, {}, 2000)], "draw")
+    drawn = xr.concat([correlation(part["count"], others) for part in bootstrap.bootstrap_sums(outcomes, {}, 2000)], "draw")
     low, high = (drawn.quantile(end, "draw").drop_vars("quantile") for end in (0.025, 0.975))
-    return interval_bounds(low, correlation(pool(outcomes), others), high)
+    return intervals.interval_bounds(low, correlation(pooling.pool(outcomes), others), high)
 
 
 def order(outcomes: xr.Dataset, rates: xr.DataArray) -> xr.DataArray:

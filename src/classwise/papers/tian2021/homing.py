@@ -8,8 +8,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.papers.selection import mark_pair
-from classwise.stats import bootstrap, combine
-from classwise.stats.aggregate import counts
+from classwise.stats import aggregate, bootstrap, combine
 
 
 def classes_left_out(outcomes: xr.Dataset) -> list[str]:
@@ -19,7 +18,7 @@ def classes_left_out(outcomes: xr.Dataset) -> list[str]:
 
 def arrange_networks(full: xr.Dataset, again: xr.Dataset, without: xr.Dataset) -> xr.Dataset:
     """Return networks that lack a class each, along `classes`, next to the full one and its repetitions."""
-    count = counts(without)
+    count = aggregate.counts(without)
     lacks = count.sum([dim for dim in count.dims if dim not in ("classes", "label")]).argmin("label").values
     single = {str(without.predicted.values[lacks[place]]): without.isel(classes=place, drop=True) for place in np.argsort(lacks)}
     repeated = {f"again {number}": again.sel(redraw=number, drop=True) for number in again.redraw.values}

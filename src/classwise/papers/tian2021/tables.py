@@ -9,7 +9,6 @@ import xarray as xr
 from classwise.core.datasets import DATASETS, class_names
 from classwise.papers import published
 from classwise.papers.claims import ClaimMeasure
-from classwise.papers.published import Place, Tables
 
 _DEFENCES = {"Madry": "pgd-at", "TRADES": "trades", "MART": "mart", "HE": "pgd-he"}
 _ATTACKS = {"FGSM": "fgsm", "CW∞": "cw", "PGD": "pgd-20", "Transfer-based attack": "transfer", "N attack": "n-attack"}
@@ -19,7 +18,7 @@ def _class(column: str) -> str:
     return class_names("cifar10")[int(column)]
 
 
-def _measure_or_class(column: str) -> tuple[str, Place]:
+def _measure_or_class(column: str) -> tuple[str, published.Place]:
     """Read a column of Tables 1 and 3: Tot., classes by number, CV and MCD, each perhaps with its change."""
     name, _, change = column.partition(" ")
     ending = "_change" if change else ""
@@ -27,27 +26,27 @@ def _measure_or_class(column: str) -> tuple[str, Place]:
     return (plain[name] + ending, {}) if name in plain else (f"accuracy{ending}", {"label": _class(name)})
 
 
-def _attacked(row: str) -> Place:
+def _attacked(row: str) -> published.Place:
     defence, _, attack = row.removesuffix(")").partition(" (")
     return {"defence": _DEFENCES[defence], "attack": _ATTACKS[attack]}
 
 
-def _at_temperature(row: str) -> Place:
+def _at_temperature(row: str) -> published.Place:
     defence, _, inverse = row.removesuffix(")").partition(" (1/T=")
     return {"defence": _DEFENCES[defence], "inverse": int(inverse)}
 
 
-def _treated(row: str) -> Place:
+def _treated(row: str) -> published.Place:
     treatment = "as they are" if "Original" in row else "white and adjusted" if "training" in row else "white"
     return {"attack": "clean" if "Natural" in row else "temperature-pgd-20", "treatment": treatment}
 
 
-def _predictions(column: str) -> tuple[str, Place]:
+def _predictions(column: str) -> tuple[str, published.Place]:
     name, _, change = column.removeprefix("Class ").partition(" ")
     return "change" if change else "count", {"predicted": _class(name)}
 
 
-TABLES = Tables(
+TABLES = published.Tables(
     folder=Path(__file__).parent,
     readers={
         "1": (_attacked, _measure_or_class),

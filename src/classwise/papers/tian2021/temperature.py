@@ -19,8 +19,7 @@ from classwise.papers.sections import Section
 from classwise.papers.terms import claims, least
 from classwise.papers.tian2021.recipe import COMPARED, FOUR, HE
 from classwise.papers.tian2021.tables import BOTH_ATTACKS, animals, table_3_value
-from classwise.stats import confidence, metrics
-from classwise.stats.combine import inverse_name, network_name
+from classwise.stats import combine, confidence, metrics
 
 NAME = "tian2021/5-temperature-pgd"
 # The values of 1 / T in Table 3, and the readout of HE whose outputs are its cosines, without their scale.
@@ -159,11 +158,11 @@ def stack_temperatures(outcomes: xr.Dataset, grid: Sequence[int] = INVERSE) -> x
     1 / T; a network without all of them is left out.
     """
     attacks = [str(name).partition("@")[0] for name in outcomes.attack.values]
-    named = outcomes.assign_coords(attack=attacks, inverse=list(map(inverse_name, outcomes["inverse"].values)))
+    named = outcomes.assign_coords(attack=attacks, inverse=list(map(combine.inverse_name, outcomes["inverse"].values)))
     plain, hot = (named.sel(attack=name, drop=True) for name in BOTH_ATTACKS)
     forms = ["stable", "published"]
     first = plain.sel(inverse=["1"], form="", drop=True).expand_dims(form=forms)
-    combined = xr.concat([first, hot.sel(inverse=list(map(inverse_name, grid)), form=forms)], "inverse")
+    combined = xr.concat([first, hot.sel(inverse=list(map(combine.inverse_name, grid)), form=forms)], "inverse")
     combined = _cosines_apart(combined) if "readout" in combined.dims else combined
     complete = (combined.truth.isel(form=0) >= 0).any(["seed", "image"]).all("inverse")
     return combined.isel(defence=complete.values)
@@ -176,7 +175,7 @@ def cosines_of_he(tempered: xr.Dataset) -> dict[str, Any]:
     """
     if "pgd-he" not in tempered.defence:
         return {}
-    scaled, bare = (tempered.sel(defence=name) for name in ("pgd-he", network_name("pgd-he", COSINES)))
+    scaled, bare = (tempered.sel(defence=name) for name in ("pgd-he", combine.network_name("pgd-he", COSINES)))
     differ = (bare.prediction != scaled.prediction.sel(inverse="1")).sum(["seed", "image"])
     total = (scaled.truth.sel(inverse="1") >= 0).sum()
     return {"heat": differ.idxmin("inverse"), "number": differ.min(), "all": total}
@@ -185,5 +184,5 @@ def cosines_of_he(tempered: xr.Dataset) -> dict[str, Any]:
 def _cosines_apart(combined: xr.Dataset) -> xr.Dataset:
     """Return outcomes along readout with the networks evaluated with their cosines as further ones along defence."""
     scaled, bare = (combined.sel(readout=name, drop=True) for name in ("logits", COSINES))
-    bare = bare.assign_coords(defence=[network_name(str(name), COSINES) for name in bare.defence.values])
+    bare = bare.assign_coords(defence=[combine.network_name(str(name), COSINES) for name in bare.defence.values])
     return xr.concat([scaled, bare], "defence")

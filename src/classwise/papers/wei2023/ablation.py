@@ -24,11 +24,7 @@ from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.wei2023 import gains, methods, sweeps
 from classwise.papers.wei2023.classes import classes_of, mark_groups
-from classwise.papers.wei2023.gains import METHODS, pairs_of
-from classwise.papers.wei2023.methods import OF_IMAGES
-from classwise.stats import bootstrap, combine, metrics
-from classwise.stats.aggregate import multiples, training_accuracy
-from classwise.stats.combine import concat_named
+from classwise.stats import aggregate, bootstrap, combine, metrics
 from classwise.stats.metrics import Metric, overall, worst
 
 NAME = "wei2023/5-3-ablation"
@@ -116,7 +112,7 @@ def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name:
     rows = [
         (
             {"defence": defence, "setting": multiple},
-            part[list(OF_IMAGES)].isel(defence=0, drop=True).assign_coords(predicted=part.predicted),
+            part[list(methods.OF_IMAGES)].isel(defence=0, drop=True).assign_coords(predicted=part.predicted),
         )
         for (defence, multiple), part in combine.shared_seeds(parts).items()
     ]
@@ -243,7 +239,9 @@ def _of_group(setting: str, group: str, defence: str) -> dict[str, Any]:
     return {"measure": measure, "truth": truth, "values": values, "defences": (defence,)}
 
 
-def _gain(measure: Metric, component: str, over: str = "", table: int = 2, methods: Sequence[str] = METHODS) -> dict[str, Any]:
+def _gain(
+    measure: Metric, component: str, over: str = "", table: int = 2, methods: Sequence[str] = gains.METHODS
+) -> dict[str, Any]:
     """Return the fields of a claim about the gain by a component in a table, there by AutoAttack."""
     fields = gains.component_fields(measure, component, over, methods=methods, table=table)
     pairs = zip(fields["defences"][1::2], fields["defences"][::2], strict=True)
@@ -278,8 +276,8 @@ CLAIMS = claims(
 
 
 # Each row that has a component with the row that lacks it, of Tables 2 and 3.
-_IN_2 = (*pairs_of("CCM"), *pairs_of("CCR", "", _TRADES), *pairs_of("CCM + CCR", "CCR", _TRADES))
-_IN_3 = pairs_of("FAWA", "EMA")
+_IN_2 = (*gains.pairs_of("CCM"), *gains.pairs_of("CCR", "", _TRADES), *gains.pairs_of("CCM + CCR", "CCR", _TRADES))
+_IN_3 = gains.pairs_of("FAWA", "EMA")
 
 
 def component_gains(rows: xr.Dataset) -> xr.DataArray:
@@ -302,7 +300,7 @@ def _by_measure(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
         for name, outcomes in compared.items()
         for title, measure in _RATES.items()
     }
-    return concat_named("measure", parts)
+    return combine.concat_named("measure", parts)
 
 
 def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
@@ -313,7 +311,7 @@ def offsets(compared: Mapping[str, xr.Dataset]) -> xr.DataArray:
     renamed = {name: outcomes.isel(defence=0, drop=True).rename({name: "offset"}) for name, outcomes in compared.items()}
     bounds = _by_measure(renamed)
     swept, without = bounds.drop_sel(offset=WITHOUT), bounds.sel(offset=WITHOUT, drop=True)
-    return concat_named("calibration", {"uniform": without + 0 * swept, "calibrated": swept})
+    return combine.concat_named("calibration", {"uniform": without + 0 * swept, "calibrated": swept})
 
 
 def accuracy_by_setting(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
@@ -334,11 +332,11 @@ def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr
     """
     accuracies, of_rule = {}, {}
     for setting, history in histories.items():
-        both = training_accuracy(history), multiples(history[setting])
+        both = aggregate.training_accuracy(history), aggregate.multiples(history[setting])
         t, multiple = (some.isel(defence=0, drop=True).mean("seed") for some in both)
         name = f"{history.defence.values[0]}, {setting}"
         above = multiple.isel(epoch=slice(1, None)).values - t.isel(epoch=slice(None, -1)).values
         accuracies[name], of_rule[name] = t, round(float(above.mean()), 2)
-    joined = concat_named("network", accuracies)
+    joined = combine.concat_named("network", accuracies)
     groups = {group: ("label", np.isin(joined.label.values, names)) for group, names in classes_of(dataset).items()}
     return joined.assign_coords(groups), of_rule

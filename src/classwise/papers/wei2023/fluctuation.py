@@ -18,9 +18,7 @@ from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import Term, claims
 from classwise.papers.variants import Variant
 from classwise.papers.wei2023.tables import fairer_epoch
-from classwise.stats import aggregate, bootstrap, metrics
-from classwise.stats.combine import concat_named
-from classwise.stats.metrics import Metric
+from classwise.stats import aggregate, bootstrap, combine, metrics
 
 NAME = "wei2023/3-3-fluctuation"
 # The last twelve epochs in their order, by the names of their checkpoints.
@@ -79,7 +77,7 @@ def run_counts(outcomes: xr.Dataset) -> xr.DataArray:
 
 
 # The measures that select an epoch.
-CRITERIA: dict[str, Metric] = {"average": metrics.overall, "worst": metrics.worst}
+CRITERIA: dict[str, metrics.Metric] = {"average": metrics.overall, "worst": metrics.worst}
 CRITERIA["sum"] = lambda count: metrics.overall(count) + metrics.worst(count)
 # Selected on the images that judge the choice, as by the code of the paper.
 ON_TEST = ", on test images"
@@ -124,8 +122,8 @@ SECTION = Section(
     **_RUNS,
 )
 
-RATES: Mapping[str, Metric] = {"all images": metrics.overall, "worst class": metrics.worst}
-CHANGING: Mapping[str, Metric] = {**RATES, "a class": metrics.accuracy}
+RATES: Mapping[str, metrics.Metric] = {"all images": metrics.overall, "worst class": metrics.worst}
+CHANGING: Mapping[str, metrics.Metric] = {**RATES, "a class": metrics.accuracy}
 
 
 def _mean_over_runs(value: xr.DataArray, count: xr.DataArray) -> xr.DataArray:
@@ -139,7 +137,7 @@ def _of(sums: xr.Dataset, weights: str) -> xr.DataArray:
     return sums["count"].isel(_SETTING, drop=True).sel(weights=weights, drop=True)
 
 
-def mean_change(sums: xr.Dataset, measure: Metric, weights: str = "plain") -> xr.DataArray:
+def mean_change(sums: xr.Dataset, measure: metrics.Metric, weights: str = "plain") -> xr.DataArray:
     """Return by how much a measure changes from an epoch to the next, up or down: the mean over epochs, runs and any classes."""
     count = _of(sums, weights)
     sizes = abs(measure(count).diff("epoch")).mean("epoch", skipna=False)
@@ -158,7 +156,7 @@ def gain_of_the_average(sums: xr.Dataset) -> xr.DataArray:
     return _mean_over_runs(metrics.overall(fawa) - metrics.overall(plain), plain)
 
 
-def choice_difference(sums: xr.Dataset, measure: Metric, first: str, second: str) -> xr.DataArray:
+def choice_difference(sums: xr.Dataset, measure: metrics.Metric, first: str, second: str) -> xr.DataArray:
     """Return how much higher a measure is at the epoch that the second criterion selects than at the epoch of the first.
 
     Both select on validation images.
@@ -198,8 +196,11 @@ def changes(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
 
     def measured(count: xr.DataArray) -> xr.DataArray:
         kinds, sums = {str(kind): str(kind) for kind in count.weights.values}, count.to_dataset(name="count")
-        each = {name: concat_named("weights", kinds, partial(mean_change, sums, measure)) for name, measure in CHANGING.items()}
-        return concat_named("quantity", each | {INDEPENDENT: each["a class"] / np.sqrt(count.sizes["label"])})
+        each = {
+            name: combine.concat_named("weights", kinds, partial(mean_change, sums, measure))
+            for name, measure in CHANGING.items()
+        }
+        return combine.concat_named("quantity", each | {INDEPENDENT: each["a class"] / np.sqrt(count.sizes["label"])})
 
     return bootstrap.paired_bounds(outcomes, measured, draws=draws, span=(0, np.inf))
 
@@ -209,6 +210,6 @@ def choice_accuracies(outcomes: xr.Dataset, draws: int = 1000) -> xr.DataArray:
 
     def measured(count: xr.DataArray) -> xr.DataArray:
         part = count.isel(_SETTING, drop=True)
-        return concat_named("measure", RATES, lambda measure: _mean_over_runs(measure(part), part))
+        return combine.concat_named("measure", RATES, lambda measure: _mean_over_runs(measure(part), part))
 
     return bootstrap.paired_bounds(outcomes, measured, draws=draws, span=(0, 100))

@@ -16,10 +16,7 @@ from scipy import special
 from classwise.papers.claims import NoAverage
 from classwise.papers.terms import least
 from classwise.papers.wei2023.tables import TABLES
-from classwise.stats import bootstrap, metrics
-from classwise.stats.combine import concat_named
-from classwise.stats.intervals import interval_bounds
-from classwise.stats.metrics import Metric
+from classwise.stats import bootstrap, combine, intervals, metrics
 
 METHODS = ("AT", "TRADES", "FAT")
 Pairs = Sequence[tuple[str, str]]
@@ -32,7 +29,7 @@ def pairs_of(component: str, over: str = "", methods: Sequence[str] = METHODS) -
 
 
 def gains_of_methods(
-    sums: xr.Dataset, component: str, over: str = "", methods: Sequence[str] = METHODS, measure: Metric = metrics.overall
+    sums: xr.Dataset, component: str, over: str = "", methods: Sequence[str] = METHODS, measure: metrics.Metric = metrics.overall
 ) -> xr.DataArray:
     """Return how much higher a measure is with one component than without it, or than with another.
 
@@ -42,7 +39,13 @@ def gains_of_methods(
 
 
 def component_fields(
-    measure: Metric, component: str, over: str = "", *, methods: Sequence[str] = METHODS, table: int = 1, checkpoint: str = "best"
+    measure: metrics.Metric,
+    component: str,
+    over: str = "",
+    *,
+    methods: Sequence[str] = METHODS,
+    table: int = 1,
+    checkpoint: str = "best",
 ) -> dict[str, Any]:
     """Return the fields of a claim on what a component gains over another, or over none: the least of methods."""
     pairs = pairs_of(component, over, methods)
@@ -103,7 +106,9 @@ def ours(outcomes: xr.Dataset, pairs: Pairs, draws: int = 2000) -> xr.DataArray:
     """
     measures = {TITLES[name]: metrics.METRICS[name] for name in measures_of(1)}
     compared = {" over ".join(pair): pair for pair in _recorded(outcomes.defence, pairs)}
-    return concat_named("measure", measures, lambda measure: bootstrap.differences(outcomes, compared, measure, draws=draws))
+    return combine.concat_named(
+        "measure", measures, lambda measure: bootstrap.differences(outcomes, compared, measure, draws=draws)
+    )
 
 
 def printed_gains(number: int, pairs: Pairs) -> xr.Dataset:
@@ -125,6 +130,8 @@ def printed_gains(number: int, pairs: Pairs) -> xr.Dataset:
 def gains_by_source(theirs: xr.Dataset, mine: xr.DataArray | None = None) -> xr.DataArray:
     """Return gains `printed_gains`, with intervals from their test images, and ours after the last epoch, along source."""
     value, error = theirs["value"], REACH["images"] * theirs["images"]
-    printed_bounds = interval_bounds(value - error, value, value + error)
+    printed_bounds = intervals.interval_bounds(value - error, value, value + error)
     parts = {f"theirs, {name} epoch": printed_bounds.sel(checkpoint=name, drop=True) for name in theirs.checkpoint.values}
-    return concat_named("source", parts | ({} if mine is None else {"ours, last epoch": mine})).sel(comparison=theirs.comparison)
+    return combine.concat_named("source", parts | ({} if mine is None else {"ours, last epoch": mine})).sel(
+        comparison=theirs.comparison
+    )
