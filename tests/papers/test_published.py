@@ -1,5 +1,7 @@
 """The papers' tables, against themselves: what can be recomputed from a table's own numbers is."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -7,7 +9,6 @@ import xarray as xr
 from classwise.core.datasets import superclasses
 from classwise.core.errors import UserError
 from classwise.papers import published, registry
-from classwise.papers.entropy2022.tables import pair_error, single_accuracy
 from classwise.papers.tian2021 import tables
 from classwise.stats import metrics
 
@@ -151,9 +152,11 @@ def test_the_tables_of_the_entropy_paper_agree_where_they_say_the_same():
 
 def test_the_numbers_in_the_text_of_the_entropy_paper_are_read_and_its_slips_follow_from_its_tables():
     text, second, fourth = (registry.tables_of("entropy2022").load(table) for table in ("text", 2, 4))
-    assert single_accuracy("cat", "clean") == 7.03
-    assert pair_error("pgd-at", "dog", "pgd-10") == pair_error("pgd-at", "dog", "clean") == 49.7
-    assert pair_error("trades", "dog", "pgd-10") == 44
+    number = partial(registry.tables_of("entropy2022").number, "text")
+    assert number("accuracy", defence="single-class-at", label="cat", attack="clean") == 7.03
+    error = partial(number, "error of a pair", label="cat", partner="dog")
+    assert [error(defence="pgd-at", attack=name) for name in ("pgd-10", "clean")] == [49.7, 49.7]
+    assert error(defence="trades", attack="pgd-10") == 44
     assert float(text["limit of entropy"].sel(classes=10)) == round(np.log(10), 1)
     trades, entropy = ([name for name in second.defence.values if name.startswith(start)] for start in ("trades", "me-trades"))
     left = second.overall.sel(attack="autoattack", defence=trades)

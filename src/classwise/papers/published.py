@@ -66,6 +66,10 @@ class Tables:
         """
         return _load(self, str(table)).copy(deep=True)
 
+    def number(self, table: str | int, variable: str, **place: object) -> float:
+        """Return a number of a table, by its variable and coordinates as of `load`."""
+        return float(self.load(table)[variable].sel(place))
+
 
 @cache  # each claim of a page reads them
 def _load(tables: Tables, key: str) -> xr.Dataset:

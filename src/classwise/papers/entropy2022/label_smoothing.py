@@ -24,9 +24,8 @@ SECTION = Section(
 )
 
 
-def printed_difference(training: str, attack: str) -> float:
-    """Return the printed difference by label smoothing, in points."""
-    return float(TABLES.load(1)["change"].sel(defence=training, attack=attack))
+# The printed differences by label smoothing, in points.
+_printed = partial(TABLES.number, 1, "change")
 
 
 def _added(training: str, attack: str = "clean") -> Term:
@@ -36,7 +35,7 @@ def _added(training: str, attack: str = "clean") -> Term:
 
 def _gain(training: str, attack: str = "clean") -> dict[str, Any]:
     """Return the fields of a claim on what label smoothing adds to the accuracy of a training."""
-    return {"measure": _added(training, attack), "reported": partial(printed_difference, training, attack.partition("|")[0])}
+    return {"measure": _added(training, attack), "reported": partial(_printed, defence=training, attack=attack.partition("|")[0])}
 
 
 CLAIMS = claims(
@@ -52,7 +51,8 @@ CLAIMS = claims(
             "measure": least(*(_added(name) - _added("standard") for name in ("pgd-at", "trades"))),
             "defences": SECTION.defences,
             "reported": lambda: (
-                min(printed_difference(name, "clean") for name in ("pgd-at", "trades")) - printed_difference("standard", "clean")
+                min(_printed(defence=name, attack="clean") for name in ("pgd-at", "trades"))
+                - _printed(defence="standard", attack="clean")
             ),
         },
         "smoothing-robust-at": _gain("pgd-at", AUTOATTACK),

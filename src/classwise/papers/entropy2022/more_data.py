@@ -90,5 +90,5 @@ def table_5() -> pd.DataFrame:
 
 def printed_standard_error(method: str = "me-rst with BIN", attack: str = "autoattack") -> float:
     """Return the standard error of a printed accuracy of 10,000 images, in points."""
-    share = float(TABLES.load(5).overall.sel(defence=method, attack=attack)) / 100
+    share = TABLES.number(5, "overall", defence=method, attack=attack) / 100
     return 100 * float(np.sqrt(share * (1 - share) / 10_000))

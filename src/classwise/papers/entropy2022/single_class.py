@@ -16,7 +16,7 @@ from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.claims import MeasurementError
-from classwise.papers.entropy2022.tables import single_accuracy
+from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import SAFEST, VULNERABLE_PAIRS
 from classwise.papers.terms import claims, least
@@ -175,7 +175,8 @@ _OVERLAPPING, _OTHERS = ("bird", "deer", "dog"), ("airplane", "frog", "horse", "
 
 
 def _accuracy(group: str, name: str, attack: str) -> dict[str, Any]:
-    theirs = partial(single_accuracy, name, "clean" if attack == "clean" else "pgd-10")
+    at = {"defence": "single-class-at", "label": name, "attack": "clean" if attack == "clean" else "pgd-10"}
+    theirs = partial(TABLES.number, "text", "accuracy", **at)
     return {"measure": partial(attacked_accuracy, group=group, attack=attack), "reported": theirs, **_BOTH}
 
 

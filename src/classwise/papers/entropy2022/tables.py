@@ -81,13 +81,3 @@ TABLES = Tables(
         "text": (_in_text, _measure_in_text),
     },
 )
-
-
-def pair_error(defence: str, partner: str, attack: str) -> float:
-    """Return the printed error of a network of cats and another class, in percent (Figure 5)."""
-    return float(TABLES.load("text")["error of a pair"].sel(defence=defence, label="cat", partner=partner, attack=attack))
-
-
-def single_accuracy(label: str, attack: str) -> float:
-    """Return the printed accuracy of a class in the network that attacks this class alone, in percent (Figure 3)."""
-    return float(TABLES.load("text")["accuracy"].sel(defence="single-class-at", label=label, attack=attack))

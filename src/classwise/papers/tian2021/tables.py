@@ -60,7 +60,7 @@ TABLES = published.Tables(
 
 def text_number(column: str, row: str) -> float:
     """Return a number that the text states, by its column and row in tables.csv."""
-    return float(TABLES.load("text")[column].sel(of=row))
+    return TABLES.number("text", column, of=row)
 
 
 def animals(names: xr.DataArray) -> xr.DataArray:
@@ -91,5 +91,5 @@ def table_3_value(measure: ClaimMeasure, defences: Sequence[str]) -> float:
 
 def table_4_gain(attack: str, first: str, second: str) -> float:
     """Return how many points cats gain from one line of the paper's Table 4 to another, of 1,000 images."""
-    right = TABLES.load(4)["count"].sel(attack=attack, predicted="cat")
-    return float(right.sel(treatment=second) - right.sel(treatment=first)) / 10
+    before, after = (TABLES.number(4, "count", attack=attack, predicted="cat", treatment=one) for one in (first, second))
+    return (after - before) / 10

@@ -48,11 +48,9 @@ TABLES = Tables(
 
 def fairer_epoch(measure: str) -> float:
     """Return by how many points "overall" or "worst" is higher at epoch 110 than at epoch 108 (section 3.3)."""
-    rates = TABLES.load("text")[measure].sel(defence="AT")
-    return float(rates.sel(epoch=110) - rates.sel(epoch=108))
+    return TABLES.number("text", measure, defence="AT", epoch=110) - TABLES.number("text", measure, defence="AT", epoch=108)
 
 
 def spread_change() -> float:
     """Return by how many points the standard deviation between classes is larger with CFA than with EMA (Figure 6)."""
-    spread = TABLES.load("text").variance
-    return 100 * float(spread.sel(defence="CFA") - spread.sel(defence="EMA"))
+    return 100 * (TABLES.number("text", "variance", defence="CFA") - TABLES.number("text", "variance", defence="EMA"))
