@@ -38,8 +38,10 @@ def section_itself(part: str = "") -> Derived:
     return Derived(lambda outcomes: outcomes, (part,))
 
 
-def join_parts(along: str, *rows: Member, optional: bool = False, like: str = "", then: Then | None = None) -> Derived:
-    """Return how parts are joined along a dimension, on the seeds that all of them have.
+def join_parts(
+    along: str, *rows: Member, optional: bool = False, any_seeds: bool = False, like: str = "", then: Then | None = None
+) -> Derived:
+    """Return how parts are joined along a dimension, on the seeds that all of them have; `any_seeds`: each on its own.
 
     All have the attack names of the last one, where each has a single attack, and the attributes of the first part. optional:
     all parts but the first may be missing. like: the part whose defence and attributes the result has instead. then: what is made
@@ -54,7 +56,7 @@ def join_parts(along: str, *rows: Member, optional: bool = False, like: str = ""
         if all(one.sizes["attack"] == 1 for one in members.values()):
             last = list(members.values())[-1].attack.values
             members = {name: one.assign_coords(attack=last) for name, one in members.items()}
-        members = combine.shared_seeds(members)
+        members = members if any_seeds else combine.shared_seeds(members)
         result = combine.combine(along, members).assign_attrs(known[origin].attrs)
         result = result.assign_coords(defence=known[origin].defence.values) if like else result
         return then(result, members) if then else result

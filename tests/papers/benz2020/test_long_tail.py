@@ -56,7 +56,7 @@ def test_a_weight_of_three_is_judged_where_that_of_ten_is_not_recorded():
 
 def test_trainings_are_joined_by_name_and_what_is_missing_is_left_out():
     plain, other = (marked({name: table}).drop_vars("critical") for name, table in ((BASE, 60), ("at-per-class", 80)))
-    data = critical.stack_trainings(("", *long_tail.WEIGHTS), plain, None, None, other)
+    data = long_tail.SECTION.arrange["trainings"].function(plain, None, None, other)
     assert data.defence.values.tolist() == [BASE, "weight 10"]
     assert critical.name_of(data) == "8"
     with pytest.raises(NotRecorded, match="only pgd-at of pgd-at, "):

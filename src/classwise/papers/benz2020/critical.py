@@ -4,7 +4,7 @@ The critical class is the most vulnerable one by `selection.vulnerable_pair`, wh
 sums over images (`bootstrap.sums`) of two trainings along defence, under one attack; points are points of a percentage.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -12,9 +12,11 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.papers.benz2020.networks import mark_vulnerable
 from classwise.papers.claims import first_sentence
+from classwise.papers.joined import Member, join_parts
+from classwise.papers.sections import Derived
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import Term
-from classwise.stats import aggregate, bootstrap, combine, metrics, pooling
+from classwise.stats import aggregate, bootstrap, metrics, pooling
 
 # Fields of Spec of runs whose course over the epochs no page shows, at scale quick.
 ONCE: Mapping[str, int] = {"measure": 60}
@@ -25,16 +27,15 @@ def critical_class(dataset: str) -> str:
     return vulnerable_pair(dataset)[0]
 
 
-def stack_trainings(names: Sequence[str], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    """Return outcomes along defence, with the coordinate `critical` where the dataset has such a class.
+def join_trainings(parts: Mapping[str, str], then: Callable[[xr.Dataset], xr.Dataset] = lambda both: both) -> Derived:
+    """Return how parts are joined along defence, each on its seeds, with the coordinate `critical` where there is such a class.
 
-    names: of the parts after `plain`, each of one defence; "" where its defences keep their names, as those of `plain` do. None:
-    not recorded.
+    parts: by name, what each is called; "" where its defences keep their names. then: what is made of the result.
     """
-    given = [(name, part) for name, part in zip(("", *names), (plain, *parts), strict=True) if part is not None]
-    rows = {name or str(one): part.sel(defence=one, drop=True) for name, part in given for one in part.defence.values}
-    joined = combine.combine_rows([({"defence": name}, row) for name, row in rows.items()]).assign_attrs(plain.attrs)
-    return mark_vulnerable(joined, "critical")
+    rows = (Member(part, name, by="defence") for part, name in parts.items())
+    return join_parts(
+        "defence", *rows, optional=True, any_seeds=True, then=lambda both, _: then(mark_vulnerable(both, "critical"))
+    )
 
 
 def select_recorded(outcomes: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
@@ -84,7 +85,7 @@ def change(measure: metrics.Metric, first: str, second: str, attack: str = "pgd-
 
 
 def name_of(outcomes: xr.Dataset) -> str:
-    """Return the critical class of outcomes of `stack_trainings`."""
+    """Return the critical class of outcomes of `join_trainings`."""
     return str(outcomes.predicted.values[outcomes.critical.values][0])
 
 

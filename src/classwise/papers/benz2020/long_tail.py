@@ -5,15 +5,14 @@ defence: defences by their name, and a weight of the critical class by that of W
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from classwise.core.datasets import class_names
 from classwise.core.spec import Spec
 from classwise.papers import variants
 from classwise.papers.benz2020 import critical
-from classwise.papers.benz2020.critical import change, critical_class, stack_trainings
-from classwise.papers.sections import Derived, Part, Section
+from classwise.papers.benz2020.critical import change, critical_class, join_trainings
+from classwise.papers.sections import Part, Section
 from classwise.papers.terms import claims
 from classwise.stats import metrics
 
@@ -62,7 +61,7 @@ SECTION = Section(
         "weight 10": _weight("weight 10", laptop=variants.none),
         "choosing": Part(title="the runs that select the critical class", defences=(BASE,), evaluations=()),
     },
-    arrange={"trainings": Derived(partial(stack_trainings, ("", *WEIGHTS)), ("",), (SCHEMES, *WEIGHTS))},
+    arrange={"trainings": join_trainings({"": "", SCHEMES: "", **{name: name for name in WEIGHTS}})},
 )
 
 # Of the two weights the larger one; scale laptop has the smaller one only.

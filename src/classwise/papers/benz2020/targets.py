@@ -6,7 +6,6 @@ with a similarity term, from whose logits the similarity of the classes is compu
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import xarray as xr
@@ -15,9 +14,9 @@ from classwise.core.datasets import base_dataset, class_names
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import selection
 from classwise.papers.benz2020 import critical
-from classwise.papers.benz2020.critical import change, critical_class, stack_trainings
+from classwise.papers.benz2020.critical import change, critical_class, join_trainings
 from classwise.papers.claims import MeasurementError
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant
 from classwise.stats import combine, confidence, intervals, metrics, pooling
@@ -85,11 +84,6 @@ def _parts(names: Iterable[str], *evaluations: Evaluation, kind: str = "", **fie
     }
 
 
-def validation(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    """Return the validation images of SIMILARITY along defence and component, with `logit` (`confidence.stack_components`)."""
-    return confidence.stack_components(stack_trainings(SIMILARITY[1:], plain, *parts))
-
-
 _VALID = _parts(SIMILARITY, Evaluation(attack="clean", split="valid"), kind=f", {VALIDATION}")
 _PUSHED = _parts(TARGETED, Evaluation(attack="targeted-pgd-20"), kind=f", {PUSHED}", target=critical_class)
 SECTION = Section(
@@ -103,9 +97,9 @@ SECTION = Section(
         "choosing": Part(title="the runs that select the two classes", defences=(BASE,), evaluations=()),
     },
     arrange={
-        "trainings": Derived(partial(stack_trainings, tuple(TRAININGS)), ("",), tuple(TRAININGS)),
-        VALIDATION: Derived(validation, tuple(_VALID)[:1], tuple(_VALID)[1:]),
-        PUSHED: Derived(partial(stack_trainings, TARGETED[1:]), tuple(_PUSHED)[:1], tuple(_PUSHED)[1:]),
+        "trainings": join_trainings({"": "", **{name: name for name in TRAININGS}}),
+        VALIDATION: join_trainings(dict(zip(_VALID, SIMILARITY, strict=True)), confidence.stack_components),
+        PUSHED: join_trainings(dict(zip(_PUSHED, TARGETED, strict=True))),
     },
 )
 

@@ -11,12 +11,12 @@ import xarray as xr
 
 from classwise.papers.entropy2022.gains import Pair, known_pairs
 from classwise.papers.joined import Member, join_parts
-from classwise.papers.sections import Derived, Part, Section
+from classwise.papers.sections import Part, Section
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variants
 from classwise.stats import bootstrap, confidence, metrics
 from classwise.stats.aggregate import clean_and_attacked, measured_epochs
-from classwise.stats.combine import combine_rows, concat_named
+from classwise.stats.combine import concat_named
 
 NAME = "entropy2022/3-2-1-maximum-entropy"
 # TRADES at a lower learning rate, and the same without the gradient through the clean side of its divergence, and so without
@@ -37,13 +37,6 @@ _TWINS = Member("slower", SLOWER, by="defence"), Member("detached", DETACHED, by
 _ROWS = Member("", by="defence"), Member("smoothed", by="defence"), *_TWINS
 
 
-def _networks(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    """Return outcomes of all networks that are recorded along defence, each with the seeds that it has."""
-    given = zip(_ROWS, (plain, *parts), strict=True)
-    members = [member for row, part in given if part is not None for member in row.members(part)]
-    return combine_rows([({"defence": name}, one) for name, one in members]).assign_attrs(plain.attrs)
-
-
 _TWIN: dict[str, Any] = {"defences": ("trades",), "max_seeds": 1}
 
 SECTION = Section(
@@ -57,7 +50,7 @@ SECTION = Section(
         "detached": Part(title="its detached twin", variants=slower({"detached": True}), **_TWIN),
     },
     arrange={
-        "networks": Derived(_networks, ("",), ("smoothed", "slower", "detached")),
+        "networks": join_parts("defence", *_ROWS, optional=True, any_seeds=True),
         "twins": join_parts("defence", *_TWINS),
     },
 )
