@@ -32,11 +32,8 @@ def agreement(outcomes: xr.Dataset, theirs: xr.DataArray) -> xr.DataArray:
     outcomes: under one attack. "correlation": of ranks, over the classes; "level": how many points ours is higher, of all images.
     """
     ours = outcomes.sel(defence=theirs.defence.values)
-
-    def level(count: xr.DataArray) -> xr.DataArray:
-        return metrics.overall(count) - theirs.mean("label")
-
-    return concat_named("quantity", {"correlation": correlation_bounds(ours, theirs), "level": bootstrap.bootstrap(ours, level)})
+    level = bootstrap.bootstrap(ours, lambda count: metrics.overall(count) - theirs.mean("label"))
+    return concat_named("quantity", {"correlation": correlation_bounds(ours, theirs), "level": level})
 
 
 def compared_defences(rates: xr.DataArray | xr.Dataset, theirs: xr.DataArray | None) -> list[str]:

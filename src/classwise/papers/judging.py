@@ -17,14 +17,8 @@ from classwise.stats.features import complete_seeds
 from classwise.stats.intervals import chance_below, interval_ends
 from classwise.stats.significance import permutation_p, permute_classes
 
-# The name in claims of an attack that is made on another network.
-TRANSFER = "transfer"
-
 # What is evaluated on the same images: attacks on fewer images restrict those that they are compared with.
 _COMPARED = ("defence", "attack", "inverse", "eval_eps")
-
-# Why a claim is not tested whose outcomes need runs that are not there.
-_NOT_RECORDED = "not all runs that it needs are recorded"
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,8 @@ def _refused(verdict: Verdict, error: MeasurementError, *, recorded: bool) -> Ve
     """Return the verdict on a claim that cannot be measured; recorded: whether the outcomes that it needs are given at all."""
     lacking = f"no results on {location(verdict.dataset, verdict.scale)} {error.lacking}" if error.lacking else str(error)
     final = recorded and (not error.lacking or isinstance(error, NoAverage))
-    return replace(verdict, reason=lacking if recorded else _NOT_RECORDED, unreachable=final)
+    reason = lacking if recorded else "not all runs that it needs are recorded"
+    return replace(verdict, reason=reason, unreachable=final)
 
 
 def _all_decided(measured: Mapping[int, tuple[Verdict, Draws]], family: int, alpha: float) -> dict[int, Verdict]:
@@ -183,7 +178,7 @@ def canonical_names(outcomes: xr.Dataset, readout: str = "cosines") -> xr.Datase
     if "substitute" in outcomes.dims:
         direct = outcomes.sel(substitute="None", drop=True)
         made = [
-            other.assign_coords(attack=[TRANSFER])
+            other.assign_coords(attack=["transfer"])
             for name in outcomes.substitute.values
             for other in (outcomes.sel(substitute=name, attack=[attack], drop=True) for attack in outcomes.attack.values)
             if name != "None" and bool((other.truth >= 0).any())

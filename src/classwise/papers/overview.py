@@ -32,7 +32,6 @@ _ON_PHOTOGRAPHS = ("trades-he", "trades-normalised", "fat", "fat-trades", "frl-r
 # The part of the page "defences" with the trainings of CFA.
 CFA = "CFA"
 
-
 SECTIONS: dict[str, Section] = {
     "performance": Section(title="How strong and how fast the attacks are", defences=("pgd-at",), evaluations=_ATTACKS),
     "defences": Section(

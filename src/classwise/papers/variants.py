@@ -11,6 +11,7 @@ from typing import Any
 from classwise.core.datasets import class_names
 from classwise.core.identity import scaled_radius
 from classwise.core.spec import Spec
+from classwise.papers.scales import merge
 
 Variant = Mapping[str, Any]
 Variants = Callable[[str, Spec], Sequence[Variant]]
@@ -40,10 +41,7 @@ def leave_one_out(scale: str, plain: Spec) -> Sequence[Variant]:
 
 def combine(*variants: Variants) -> Variants:
     """Return all combinations of the variants."""
-    return lambda scale, plain: tuple(
-        {name: value for fields in some for name, value in fields.items()}
-        for some in product(*(one(scale, plain) for one in variants))
-    )
+    return lambda scale, plain: tuple(merge(*some) for some in product(*(one(scale, plain) for one in variants)))
 
 
 def choose_by_scale(variants: Variants, **others: Variants) -> Variants:

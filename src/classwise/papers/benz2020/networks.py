@@ -83,11 +83,6 @@ def network_variant(label: str) -> Variants:
     return lambda scale, plain: tuple(some[label] for some in (NETWORKS[scale], TRAININGS[scale]) if label in some)
 
 
-def standard_of(label: str) -> str:
-    """Return the name of the part with the standard training of a network."""
-    return f"{label}, standard"
-
-
 def part(label: str, defence: str = "pgd-at") -> Part:
     """Return the part of a section that trains and evaluates what a label of NETWORKS or TRAININGS names."""
     return Part(title=label, defences=(defence,), max_seeds=1, variants=network_variant(label))
@@ -95,7 +90,7 @@ def part(label: str, defence: str = "pgd-at") -> Part:
 
 def parts(labels: Sequence[str], *, standard: bool = False) -> dict[str, Part]:
     """Return the parts of labels by their names; standard: also those with the standard training of each."""
-    twins = {standard_of(label): part(label, "standard") for label in labels} if standard else {}
+    twins = {f"{label}, standard": part(label, "standard") for label in labels} if standard else {}
     return {label: part(label) for label in labels} | twins
 
 

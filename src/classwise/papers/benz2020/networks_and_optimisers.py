@@ -15,7 +15,7 @@ from classwise.papers.terms import Term, claims, least, value
 from classwise.stats import bootstrap, metrics
 
 NAME = "benz2020/3-1-networks-and-optimisers"
-_TWINS = tuple(map(networks.standard_of, NETWORK_LABELS))
+_TWINS = tuple(f"{label}, standard" for label in NETWORK_LABELS)
 _EVERY = (*NETWORK_LABELS, *TRAINING_LABELS)
 _Arrange = Callable[..., xr.Dataset]
 

@@ -31,7 +31,6 @@ GROUPS: dict[str, str] = {
     **dict.fromkeys(networks.NETWORK_LABELS, NETWORK),
     **dict.fromkeys(DEFENCES.values(), TRAINED),
 }
-SAME_TREND = 0.5  # profiles have the same trend from this corrected correlation on
 _PARTS = ("again", *networks.TRAINING_LABELS, *networks.NETWORK_LABELS, *DEFENCES)
 
 

@@ -126,18 +126,13 @@ def gain_over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.D
     straight lines, the last one, which is calibrated, has one.
     """
     values = measure(sums["count"].isel(attack=0))
-    values = values.assign_coords(setting=list(map(number_of, values.setting.values))).sortby("setting")
+    values = values.assign_coords(setting=[float(Fraction(one)) for one in values.setting.values]).sortby("setting")
     uniform, calibrated = (values.isel(defence=place, drop=True).dropna("setting", how="all") for place in (0, -1))
     at, known = calibrated.setting.item(), uniform.setting.values
     if not known.min() <= at <= known.max():
         reach = f"{known.min():g} to {known.max():g}"
         raise MeasurementError(f"the mean setting {at:g} of the classes lies outside the uniform ones ({reach})")
     return calibrated.sel(setting=at, drop=True) - uniform.interp(setting=at).drop_vars("setting")
-
-
-def number_of(multiple: str) -> float:
-    """Return a multiple as it is written along `setting`, "3/2" or "1.31", as a number."""
-    return float(Fraction(multiple))
 
 
 def image_settings(outcomes: xr.Dataset, name: str) -> xr.DataArray:
@@ -321,7 +316,7 @@ def accuracy_by_setting(compared: Mapping[str, xr.Dataset]) -> tuple[xr.DataArra
     """
     kinds = {"defence": ["uniform", "calibrated"]}
     bounds = _by_measure({name: some.assign_coords(kinds).rename(defence="calibration") for name, some in compared.items()})
-    return bounds, bounds.setting.copy(data=list(map(number_of, bounds.setting.values)))
+    return bounds, bounds.setting.copy(data=[float(Fraction(one)) for one in bounds.setting.values])
 
 
 def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr.DataArray, dict[str, float]]:

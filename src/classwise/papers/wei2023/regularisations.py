@@ -16,8 +16,6 @@ from classwise.papers.wei2023.sweeps import BETAS, LOWEST_BETA, TRADES, USUAL_BE
 from classwise.stats import metrics
 
 NAME = "wei2023/3-2-regularisations"
-
-
 SECTION = Section(
     title="Different regularisations",
     parts={
