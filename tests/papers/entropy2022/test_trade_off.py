@@ -80,7 +80,7 @@ def test_each_row_of_the_tables_is_a_network():
             assert name in NETWORKS, name
     request = registry.request(trade_off.NAME)
     trained = {(spec.defence, *spec.options.items()) for part in request.parts.values() for spec in part.specs}
-    wanted = {(one.defence, *one.options.items()) for name, one in NETWORKS.items() if name not in networks.BETWEEN}
+    wanted = {(defence, *options.items()) for name, (defence, options) in NETWORKS.items() if name not in networks.BETWEEN}
     assert trained == wanted - {("pgd-at",), ("trades",)}
 
 

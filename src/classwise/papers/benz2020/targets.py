@@ -4,8 +4,7 @@ Claims take the Dataset "trainings" along defence, with the names of TRAININGS, 
 with a similarity term, from whose logits the similarity of the classes is computed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import xarray as xr
@@ -18,32 +17,19 @@ from classwise.papers.benz2020.critical import change, critical_class, join_trai
 from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
 from classwise.papers.terms import claims
-from classwise.papers.variants import Variant
+from classwise.papers.variants import Variant, Variants, usual
 from classwise.stats import combine, confidence, intervals, metrics, pooling
 
 NAME = "benz2020/3-3-similarity-and-targets"
 BASE = "pgd-at"
 
 
-@dataclass(frozen=True)
-class Training:
-    """A training of the page: its defence, what it varies, the number of seeds, and whether digits have it.
+def _varied(fields: Callable[[Spec], Variant]) -> Variants:
+    return lambda scale, plain: ({**fields(plain), **(critical.ONCE if scale == "quick" else {})},)
 
-    fields: None, as other pages train it.
-    """
 
-    defence: str
-    fields: Callable[[Spec], Variant] | None = None
-    seeds: int = 1
-    on_digits: bool = True
-
-    def __call__(self, scale: str, plain: Spec) -> Sequence[Variant]:
-        """Return the one variant, none where digits lack it."""
-        if base_dataset(plain.dataset) == "digits" and not self.on_digits:
-            return ()
-        if self.fields is None:
-            return ({},)
-        return ({**self.fields(plain), **(critical.ONCE if scale == "quick" else {})},)
+def _unless_digits(variants: Variants) -> Variants:
+    return lambda scale, plain: () if base_dataset(plain.dataset) == "digits" else variants(scale, plain)
 
 
 def _towards(choose: Callable[[str], str]) -> Callable[[Spec], Variant]:
@@ -58,15 +44,16 @@ def _others_towards_critical(plain: Spec) -> Variant:
 
 WEAK, STRONG = "similarity 0.1", "similarity 1"
 CRITICAL, OTHERS, SAFEST, NEXT = "towards critical", "others only", "towards safest", "towards next"
-# By name. Images of the target are attacked without a target; of OTHERS those of the critical class, towards the safest one, as
-# they are in SAFEST. NEXT attacks each image towards the class after its label.
-TRAININGS: Mapping[str, Training] = {
-    WEAK: Training("similarity"),
-    STRONG: Training("similarity", lambda plain: {"options": {"similarity": 1.0}}),
-    CRITICAL: Training("targeted-at", _towards(critical_class)),
-    OTHERS: Training("targeted-at", _others_towards_critical, on_digits=False),
-    SAFEST: Training("targeted-at", _towards(selection.safest)),
-    NEXT: Training("targeted-at", on_digits=False),
+# By name, the defence and its variant; `usual`: as other pages train it. Images of the target are attacked without a target; of
+# OTHERS those of the critical class, towards the safest one, as they are in SAFEST. NEXT attacks each image towards the class
+# after its label.
+TRAININGS: Mapping[str, tuple[str, Variants]] = {
+    WEAK: ("similarity", usual),
+    STRONG: ("similarity", _varied(lambda plain: {"options": {"similarity": 1.0}})),
+    CRITICAL: ("targeted-at", _varied(_towards(critical_class))),
+    OTHERS: ("targeted-at", _unless_digits(_varied(_others_towards_critical))),
+    SAFEST: ("targeted-at", _varied(_towards(selection.safest))),
+    NEXT: ("targeted-at", _unless_digits(usual)),
 }
 SIMILARITY, TARGETED = (BASE, WEAK, STRONG), (BASE, CRITICAL, OTHERS, SAFEST, NEXT)
 # What names of parts end in: the same trainings on validation images, and attacked towards the critical class.
@@ -75,12 +62,11 @@ VALIDATION, PUSHED = "validation", "pushed"
 
 def _parts(names: Iterable[str], *evaluations: Evaluation, kind: str = "", **fields: Any) -> dict[str, Part]:
     """Return the parts that evaluate trainings, by their names and the kind of the images: "similarity 1, validation"."""
-    trainings = {name: TRAININGS.get(name, Training(BASE, seeds=2)) for name in names}
+    trainings = {name: TRAININGS.get(name, (BASE, usual)) for name in names}
+    shared: dict[str, Any] = {"evaluations": evaluations, **fields}
     return {
-        name + kind: Part(
-            title=name, defences=(one.defence,), evaluations=evaluations, max_seeds=one.seeds, variants=one, **fields
-        )
-        for name, one in trainings.items()
+        name + kind: Part(title=name, defences=(one,), max_seeds=1 if name in TRAININGS else 2, variants=variants, **shared)
+        for name, (one, variants) in trainings.items()
     }
 
 

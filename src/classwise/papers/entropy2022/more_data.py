@@ -23,12 +23,12 @@ from classwise.stats.metrics import overall, worst
 NAME = "entropy2022/A-3-more-data"
 # The normalisations of `Spec.layer`, the paper's last.
 LAYERS = ("batch", "batch-instance")
-_NETWORK = networks.NETWORKS["me-trades (β=1, λ=27)"]
+_DEFENCE, _OPTIONS = networks.NETWORKS["me-trades (β=1, λ=27)"]
 _SHARED: dict[str, Any] = {
-    "defences": (_NETWORK.defence,),
+    "defences": (_DEFENCE,),
     "evaluations": networks.EVALUATIONS,
     "max_seeds": 1,
-    "variants": networks.variant(**_NETWORK.options),
+    "variants": networks.variant(**_OPTIONS),
 }
 
 SECTION = Section(

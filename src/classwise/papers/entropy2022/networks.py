@@ -5,7 +5,7 @@ called beta and entropy.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import xarray as xr
@@ -22,29 +22,21 @@ EVALUATIONS = tuple(Evaluation(attack=name) for name in ("clean", "pgd-20", "mar
 AUTOATTACK = "autoattack|strong|cr"
 
 
-@dataclass(frozen=True)
-class Network:
-    """A row of Tables 2 to 4: its defence, and the options in which it differs from what that has by default."""
-
-    defence: str
-    options: Mapping[str, float] = field(default_factory=dict)
-
-
-# By the name that `tables` reads from a row.
-NETWORKS: Mapping[str, Network] = {
-    "pgd-at": Network("pgd-at"),
-    "label-smoothing": Network("label-smoothing"),
-    "me-at (β=0.5)": Network("me-at"),
-    "me-at (β=1)": Network("me-at", {"entropy": 1}),
-    "trades (λ=6)": Network("trades"),
-    "trades (λ=9)": Network("trades", {"beta": 9}),
-    "trades (λ=12)": Network("trades", {"beta": 12}),
-    "trades (λ=15)": Network("trades", {"beta": 15}),
-    "trades-smoothed (λ=6)": Network("trades-smoothed"),
-    "me-trades (β=1, λ=15)": Network("me-trades"),
-    "me-trades (β=1, λ=18)": Network("me-trades", {"beta": 18}),
-    "me-trades (β=1, λ=24)": Network("me-trades", {"beta": 24}),
-    "me-trades (β=1, λ=27)": Network("me-trades", {"beta": 27}),
+# By the name that `tables` reads from a row: its defence, and the options in which it differs from what that has by default.
+NETWORKS: Mapping[str, tuple[str, Mapping[str, float]]] = {
+    "pgd-at": ("pgd-at", {}),
+    "label-smoothing": ("label-smoothing", {}),
+    "me-at (β=0.5)": ("me-at", {}),
+    "me-at (β=1)": ("me-at", {"entropy": 1}),
+    "trades (λ=6)": ("trades", {}),
+    "trades (λ=9)": ("trades", {"beta": 9}),
+    "trades (λ=12)": ("trades", {"beta": 12}),
+    "trades (λ=15)": ("trades", {"beta": 15}),
+    "trades-smoothed (λ=6)": ("trades-smoothed", {}),
+    "me-trades (β=1, λ=15)": ("me-trades", {}),
+    "me-trades (β=1, λ=18)": ("me-trades", {"beta": 18}),
+    "me-trades (β=1, λ=24)": ("me-trades", {"beta": 24}),
+    "me-trades (β=1, λ=27)": ("me-trades", {"beta": 27}),
 }
 # Those that other networks are compared with.
 PLAIN = ("pgd-at", "trades (λ=6)")
@@ -63,12 +55,12 @@ def variant(**options: float) -> Variants:
 
 def part(name: str, **fields: Any) -> Part:
     """Return the part of a section that trains and evaluates one network with other options."""
-    network = NETWORKS[name]
-    variants = variant(**network.options)
+    defence, options = NETWORKS[name]
+    variants = variant(**options)
     if name in BETWEEN:
         variants = choose_by_scale(variants, quick=none, laptop=none)
     shared: dict[str, Any] = {"evaluations": EVALUATIONS, "max_seeds": 1, "variants": variants}
-    return Part(title=name, defences=(network.defence,), **(shared | fields))
+    return Part(title=name, defences=(defence,), **(shared | fields))
 
 
 def name_networks(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
@@ -77,7 +69,7 @@ def name_networks(names: tuple[str, ...], plain: xr.Dataset, *parts: xr.Dataset 
     plain: of "pgd-at" and "trades" as other pages train them. parts: of the networks of these names, None for one that is not
     recorded.
     """
-    defences = {name: NETWORKS[name].defence for name in PLAIN}
+    defences = {name: NETWORKS[name][0] for name in PLAIN}
     rows = {name: plain.sel(defence=one, drop=True) for name, one in defences.items() if one in plain.defence.values}
     rows |= {name: part.isel(defence=0, drop=True) for name, part in zip(names, parts, strict=True) if part is not None}
     ordered = [*(name for name in NETWORKS if name in rows), *(name for name in rows if name not in NETWORKS)]

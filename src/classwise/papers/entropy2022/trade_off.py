@@ -40,7 +40,7 @@ def select_most_robust(history: xr.Dataset) -> tuple[str, ...]:
     """
     # The inner attacks of the training have no counts of these images.
     count = history["count"].isel(epoch=-1).sel(split="valid").drop_sel(attack="clean").sum(["attack", "seed"])
-    best = metrics.overall(count).to_series().groupby(lambda name: NETWORKS[name].defence, sort=False).idxmax()
+    best = metrics.overall(count).to_series().groupby(lambda name: NETWORKS[name][0], sort=False).idxmax()
     return tuple(str(best[name]) for name in best.index if name in ("trades", "me-trades"))
 
 
