@@ -6,7 +6,7 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.papers import registry, terms
-from classwise.papers.joined import Member, join_parts, section_itself
+from classwise.papers.joined import Member, join_parts
 from classwise.papers.terms import correlation, least, value
 from classwise.stats.metrics import accuracy, mcd, overall
 
@@ -109,4 +109,3 @@ def test_optional_parts_may_be_missing_and_members_name_themselves():
     assert (how.needs, how.optional) == (("",), ("other",))
     data = how.function(outcomes("clean"), None)
     assert (data.network.values.tolist(), data.attrs["number"]) == (["standard"], 1)
-    assert section_itself("x").function(data) is data

@@ -33,11 +33,6 @@ class Member:
             yield self.name(one) if callable(self.name) else self.name or name, one
 
 
-def section_itself(part: str = "") -> Derived:
-    """Return the outcomes of a part as they are."""
-    return Derived(lambda outcomes: outcomes, (part,))
-
-
 def join_parts(
     along: str, *rows: Member, optional: bool = False, any_seeds: bool = False, like: str = "", then: Then | None = None
 ) -> Derived:

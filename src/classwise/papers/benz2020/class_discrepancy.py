@@ -14,7 +14,7 @@ import xarray as xr
 from classwise.core import datasets
 from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
-from classwise.papers.joined import Member, join_parts, section_itself
+from classwise.papers.joined import Member, join_parts
 from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims, least, profile_fields, value
 from classwise.papers.variants import Variant, choose_by_scale, none
@@ -60,7 +60,7 @@ SECTION = Section(
     },
     datasets=DATASETS,
     arrange={
-        "": section_itself(),
+        "": Derived(lambda outcomes: outcomes, ("",)),
         "radii": join_parts("eval_eps", Member("", "0", at={"attack": "clean"}), Member("radii", by="eval_eps")),
         "halves": Derived(aggregate.split_halves, ("",)),
     },

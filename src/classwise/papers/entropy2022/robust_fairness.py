@@ -14,9 +14,9 @@ import xarray as xr
 from classwise.core.spec import Evaluation
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
-from classwise.papers.joined import Member, join_parts, section_itself
+from classwise.papers.joined import Member, join_parts
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import Part, Section
+from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, correlation, least, value
 from classwise.papers.variants import choose_by_scale, each, none
 from classwise.stats import combine, features, metrics
@@ -49,7 +49,7 @@ SECTION = Section(
         ),
     },
     arrange={
-        "": section_itself(),
+        "": Derived(lambda outcomes: outcomes, ("",)),
         "shorter": join_parts(
             "network",
             *(Member("", name, at={"defence": name, "attack": "clean"}) for name in NETWORKS),

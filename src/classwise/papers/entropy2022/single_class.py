@@ -30,10 +30,7 @@ CLEAN, TRAINING, TRANSFERRED = "clean test images", "attacked training images", 
 # Of digits, half of this is enough for 90 % of clean images, but not for the attacked ones of the hardest class in training. At
 # the rate of the scale some networks with two features diverge.
 _SMALL = {"epochs": 24, "measure": 24, "lr": 0.1}
-
-
-def _plane(scale: str, plain: Spec) -> Sequence[variants.Variant]:
-    return ({"head": "plane", **(_SMALL if scale == "quick" else {})},)
+_plane = variants.choose_by_scale(variants.each({"head": "plane"}), quick=variants.each({"head": "plane", **_SMALL}))
 
 
 def shown_classes(names: Sequence[str]) -> dict[str, str]:

@@ -16,7 +16,6 @@ import xarray as xr
 
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.joined import section_itself
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import mark_pair, marked_class
 from classwise.papers.terms import claims, least, value
@@ -99,7 +98,7 @@ SECTION = Section(
         ),
     },
     arrange={
-        "plain": section_itself("plain"),
+        "plain": Derived(lambda outcomes: outcomes, ("plain",)),
         "standard": Derived(_trained_on_colours, ("plain", "standard")),
         "published": Derived(_at_published_radius, ("",)),
         "treated": Derived(_treated, ("scenes", "adjusted")),

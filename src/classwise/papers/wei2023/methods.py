@@ -4,14 +4,14 @@ Neither average influences the training, so that one training gives the rows "AT
 training "AT + CCM", "AT + CCM + EMA" and "AT + CFA".
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
-from classwise.core.spec import Evaluation, Spec
+from classwise.core.spec import Evaluation
 from classwise.papers.sections import Part
 
 AVERAGES = ("ema", "fawa")
@@ -45,18 +45,10 @@ def _of(*checkpoints: str) -> tuple[Evaluation, ...]:
 
 
 _AVERAGED = tuple(name for pair in _BASES.values() for name in pair[:2])
-_TRAINED = (*_AVERAGED, "frl-rmrw")
-
-
-def _selecting(scale: str, plain: Spec) -> Sequence[Mapping[str, Any]]:
-    """Return the one variant of a training that selects an epoch; none where it does not."""
-    return () if plain.select is None else ({},)
-
-
 # The trainings of Tables 1 to 3 without those of TRADES + CCM and TRADES + CCR, which have no averages.
 TABLES_1_TO_3 = Part(
     title="The methods of Tables 1 to 3",
-    defences=_TRAINED,
+    defences=(*_AVERAGED, "frl-rmrw"),
     evaluations=EVALUATIONS,
     run={"averages": AVERAGES},
     max_seeds=1,
@@ -64,13 +56,11 @@ TABLES_1_TO_3 = Part(
 )
 COMPONENTS = Part(title="CCM and CCR alone", defences=("trades-ccm", "trades-ccr"), evaluations=EVALUATIONS, max_seeds=1)
 # The same at the best epoch; at scales without selection it has no runs.
-AT_BEST = Part(
+AT_BEST = replace(
+    TABLES_1_TO_3,
     title="The best epochs",
-    defences=_TRAINED,
     evaluations=_of("best"),
-    run={"averages": AVERAGES},
-    variants=_selecting,
-    max_seeds=1,
+    variants=lambda scale, plain: () if plain.select is None else ({},),
     extra_evaluations=dict.fromkeys(_AVERAGED, _of("best-ema", "best-fawa")) | {"frl-rmrw": _of("best-ema")},
 )
 
