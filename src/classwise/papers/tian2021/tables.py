@@ -10,12 +10,9 @@ from classwise.core.datasets import DATASETS, class_names
 from classwise.papers import published
 from classwise.papers.claims import ClaimMeasure
 
+_CLASSES = class_names("cifar10")
 _DEFENCES = {"Madry": "pgd-at", "TRADES": "trades", "MART": "mart", "HE": "pgd-he"}
 _ATTACKS = {"FGSM": "fgsm", "CW∞": "cw", "PGD": "pgd-20", "Transfer-based attack": "transfer", "N attack": "n-attack"}
-
-
-def _class(column: str) -> str:
-    return class_names("cifar10")[int(column)]
 
 
 def _measure_or_class(column: str) -> tuple[str, published.Place]:
@@ -23,7 +20,7 @@ def _measure_or_class(column: str) -> tuple[str, published.Place]:
     name, _, change = column.partition(" ")
     ending = "_change" if change else ""
     plain = {"Tot": "overall", "CV": "cv", "MCD": "mcd"}
-    return (plain[name] + ending, {}) if name in plain else (f"accuracy{ending}", {"label": _class(name)})
+    return (plain[name] + ending, {}) if name in plain else (f"accuracy{ending}", {"label": _CLASSES[int(name)]})
 
 
 def _attacked(row: str) -> published.Place:
@@ -43,7 +40,7 @@ def _treated(row: str) -> published.Place:
 
 def _predictions(column: str) -> tuple[str, published.Place]:
     name, _, change = column.removeprefix("Class ").partition(" ")
-    return "change" if change else "count", {"predicted": _class(name)}
+    return "change" if change else "count", {"predicted": _CLASSES[int(name)]}
 
 
 TABLES = published.Tables(

@@ -13,26 +13,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from classwise.charts import style
 from classwise.charts.class_explorer import Along, panels_along, rows
 from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import Choice, explorer, fade, legend_selection, lines_with_bands, panels
-from classwise.charts.style import (
-    GREY,
-    HIGHEST,
-    LOWEST,
-    Category,
-    display_name,
-    frame,
-    label_angle,
-    names_of,
-    tooltip,
-    wide_bounds,
-)
 from classwise.core.identity import exact_radius, radius_value
 from classwise.stats import intervals, metrics
 
-# Of two groups of classes, in their order.
-_GROUP_COLOURS = (LOWEST, HIGHEST)
 # How far apart the names at the ends of lines stand, as a share of all values.
 _APART = 0.05
 _LEVELS: Any = alt.Scale(zero=False)
@@ -48,7 +35,7 @@ class Setting:
 
     def values(self, array: xr.DataArray | xr.Dataset) -> list[str]:
         """Return the values as written, in rising order."""
-        return sorted(names_of(array, self.dim), key=exact_radius)
+        return sorted(style.names_of(array, self.dim), key=exact_radius)
 
     def axis(self, values: Sequence[str], right: float = 1.02) -> alt.X:
         """Return the axis of the column "place"; right: the factor of the room beyond the highest value."""
@@ -80,8 +67,8 @@ def _spread(table: pd.DataFrame, apart: float, top: float = float("inf")) -> pd.
 
 def _grouped(groups: Mapping[str, Sequence[str]], **legend: Any) -> tuple[Any, alt.Color, dict[str, str]]:
     """Return the selection of groups by the legend, their colours, grey for "other", and the group of each class in any."""
-    picked, hues = legend_selection(Category("group", list(groups)))
-    scale = alt.Scale(domain=[*groups, "other"], range=[*_GROUP_COLOURS, GREY])
+    picked, hues = legend_selection(style.Category("group", list(groups)))
+    scale = alt.Scale(domain=[*groups, "other"], range=[style.LOWEST, style.HIGHEST, style.GREY])
     key = alt.Legend(symbolOpacity=1, values=list(groups), **legend)
     of = {str(label): name for name, labels in groups.items() for label in labels}
     return picked, alt.Color("group:N", scale=scale, title=hues.title, legend=key), of
@@ -95,17 +82,18 @@ def class_sweep(count: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     """
     values, along = setting.values(count), setting.dim
     picked, colour, of = _grouped(groups, orient="top", labelLimit=300)
-    table = setting.add_places(frame(metrics.accuracy(count)))
+    table = setting.add_places(style.frame(metrics.accuracy(count)))
     table["group"] = table["label"].astype(str).map(of).fillna("other")
     shares = intervals.shares({name: count.sel(label=list(labels)) for name, labels in groups.items()}, along)
     both = setting.add_places(shares.reset_index().rename(columns={"images of": "group", "share": "value"}))
     x = setting.axis(values, right=1.12)
     single = alt.Chart(table).encode(x=x, y=alt.Y("value:Q", title=y, scale=_LEVELS), detail="label:N", color=colour)
-    lines = single.mark_line(strokeWidth=1.2).encode(opacity=fade(picked, 0.7), tooltip=tooltip("label", "group", along, value=y))
+    thin = style.tooltip("label", "group", along, value=y)
+    lines = single.mark_line(strokeWidth=1.2).encode(opacity=fade(picked, 0.7), tooltip=thin)
     drawn = [*table["value"], *both["low"], *both["high"]]
     ends = _spread(table[table[along] == values[-1]], _APART * float(np.ptp(drawn)), max(drawn))
     words = alt.Chart(ends).mark_text(align="left", dx=6).encode(x=x, y="at:Q", text="label:N")
-    tips = tooltip("group", along, value=y, low="", high="", images="images|.0f")
+    tips = style.tooltip("group", along, value=y, low="", high="", images="images|.0f")
     thick = lines_with_bands(both, x, y, colour, tips, scale=_LEVELS, picked=picked).add_params(picked)
     chart = alt.layer(lines, thick, words).properties(width=520, height=300)
     text = extent(both.assign(setting=both[along].map(setting.named.format)), ["group", "setting"], title)
@@ -119,19 +107,17 @@ def metric_sweep(measured: Mapping[str, xr.DataArray], setting: Setting, colour:
     members of `colour`.
     """
     first = next(iter(measured.values()))
-    picked, hues = legend_selection(Category.from_array(first, colour, display_name(colour)))
-    tables = [wide_bounds(bounds).assign(panel=name) for name, bounds in measured.items()]
+    picked, hues = legend_selection(style.Category.from_array(first, colour, style.display_name(colour)))
+    tables = [style.wide_bounds(bounds).assign(panel=name) for name, bounds in measured.items()]
     table = setting.add_places(pd.concat(tables, ignore_index=True))
-    tips = tooltip(colour, setting.dim, value="value, %", low="", high="")
+    tips = style.tooltip(colour, setting.dim, value="value, %", low="", high="")
     chart = lines_with_bands(table, setting.axis(setting.values(first)), "", hues.colour, tips, scale=_LEVELS, picked=picked)
     parts = [
         extent(part.assign(setting=part[setting.dim].map(setting.named.format)), [colour, "setting"], str(name))
         for name, part in table.groupby("panel", sort=False)
     ]
-    chart = panels(chart.properties(width=258, height=210), Category("panel", list(measured)), columns=2, gap=34).add_params(
-        picked
-    )
-    return describe(chart, title, " ".join(parts))
+    chart = panels(chart.properties(width=258, height=210), style.Category("panel", list(measured)), columns=2, gap=34)
+    return describe(chart.add_params(picked), title, " ".join(parts))
 
 
 def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], setting: Setting, images: tuple[str, str]) -> Any:
@@ -144,7 +130,7 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     values = setting.values(accuracy)
     picked, colour, of = _grouped(groups)
     clean, robust = (accuracy.sel(attack=name, drop=True).drop_vars("evaluated", errors="ignore") for name in images)
-    table = frame(clean, "clean").merge(frame(robust, "robust"))
+    table = style.frame(clean, "clean").merge(style.frame(robust, "robust"))
     table = setting.add_places(table).assign(group=lambda rows: rows["label"].astype(str).map(of).fillna("other"))
     table["end"] = table[setting.dim] == values[-1]
     # The room around the dots may reach beyond 100 %.
@@ -153,7 +139,7 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
         x=alt.X("clean:Q", title="clean accuracy, %", scale=alt.Scale(zero=False, padding=14), axis=axis),
         y=alt.Y("robust:Q", title="robust accuracy, %", scale=alt.Scale(zero=False, padding=14), axis=axis),
         opacity=fade(picked),
-        tooltip=tooltip("label", "group", setting.dim, clean="clean accuracy, %", robust="robust accuracy, %"),
+        tooltip=style.tooltip("label", "group", setting.dim, clean="clean accuracy, %", robust="robust accuracy, %"),
     )
     marks = [
         base.mark_line(strokeWidth=1.6).encode(detail="label:N", order="place:Q", color=colour),
@@ -162,7 +148,7 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
         base.transform_filter("datum.end").mark_text(dx=8, dy=-8, align="left", fontWeight="bold").encode(text="label:N"),
     ]
     change = accuracy.sel({setting.dim: values[-1]}) - accuracy.sel({setting.dim: values[0]})
-    moved = frame(change)
+    moved = style.frame(change)
     parts = [
         extent(moved[moved["attack"] == name], ["label"], f"Change of {kind} accuracy", "points", digits=1)
         for name, kind in zip(images, ("clean", "robust"), strict=True)
@@ -179,7 +165,7 @@ def setting_explorer(clean: xr.DataArray, attacked: xr.DataArray, setting: Setti
     clean, attacked: counts with the dimension of the setting, label and predicted. start: the value of the setting at first, with
     its least robust class under attack. For `live` see `primitives.explorer`.
     """
-    values, labels = setting.values(clean), names_of(clean)
+    values, labels = setting.values(clean), style.names_of(clean)
     last = metrics.accuracy(attacked.sel({setting.dim: start}, drop=True))
     images = pd.Index(["clean", "attacked"], name="images_are")
     count = xr.concat([clean, attacked], images, coords="minimal", compat="override")
@@ -190,7 +176,7 @@ def setting_explorer(clean: xr.DataArray, attacked: xr.DataArray, setting: Setti
     ]
     along = Along(setting.axis(values), setting.dim, setting.dim)
     table = setting.add_places(rows(count))
-    text = extent(frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
+    text = extent(style.frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
     chart = panels_along(table, labels, along, "datum.images_are == chosen_images")
     return explorer(describe(chart, f"One class by {setting.title}", text), choices, live=live)
 
@@ -198,7 +184,7 @@ def setting_explorer(clean: xr.DataArray, attacked: xr.DataArray, setting: Setti
 # The colour of a class by its column `kind`.
 _KIND = alt.Color(
     "kind:N",
-    scale=alt.Scale(domain=["hard", "easy", "other"], range=[LOWEST, HIGHEST, GREY]),
+    scale=alt.Scale(domain=["hard", "easy", "other"], range=[style.LOWEST, style.HIGHEST, style.GREY]),
     title="class",
     legend=alt.Legend(symbolOpacity=1),
 )
@@ -207,7 +193,7 @@ _KIND = alt.Color(
 def _kinds(array: xr.DataArray) -> dict[str, str]:
     """Return whether each class is "hard", "easy" or "other", by the class coordinates of an array."""
     kinds = np.select([array["hard"].values, array["easy"].values], ["hard", "easy"], "other")
-    return dict(zip(names_of(array), map(str, kinds), strict=True))
+    return dict(zip(style.names_of(array), map(str, kinds), strict=True))
 
 
 def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: bool | None = None) -> Any:
@@ -217,8 +203,8 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: boo
     and the class coordinates `hard` and `easy`. offset: the lambda that each network was trained with. The reader chooses
     network, epoch and lambda. For `live` see `primitives.explorer`.
     """
-    labels, networks = names_of(accuracy), names_of(accuracy, "network")
-    table = frame(accuracy.drop_vars(["hard", "easy"]), "t")
+    labels, networks = style.names_of(accuracy), style.names_of(accuracy, "network")
+    table = style.frame(accuracy.drop_vars(["hard", "easy"]), "t")
     table = table.assign(trained=table["network"].map(offset), kind=table["label"].map(_kinds(accuracy)))
     epochs = [int(epoch) for epoch in accuracy.epoch.values]
     first = float(offset[networks[0]])
@@ -229,9 +215,9 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: boo
     ]
     base = alt.Chart(table).transform_filter("datum.network == chosen_network && datum.epoch == chosen_epoch")
     base = base.transform_calculate(multiple="chosen_lambda + datum.t", used="datum.trained + datum.t")
-    x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=label_angle(labels)))
+    x = alt.X("label:N", sort=labels, title="class", axis=alt.Axis(labelAngle=style.label_angle(labels)))
     y = alt.Y("multiple:Q", title="multiple of the uniform setting", scale=alt.Scale(domain=[0, 2]))
-    tips = tooltip("label", "kind", multiple="lambda + t|.2f", t="training accuracy t|.2f", used="as trained|.2f")
+    tips = style.tooltip("label", "kind", multiple="lambda + t|.2f", t="training accuracy t|.2f", used="as trained|.2f")
     marks = [
         base.mark_bar().encode(x=x, y=y, color=_KIND, tooltip=tips),
         base.mark_tick(thickness=3, width=34, color="#888").encode(x=x, y=alt.Y("used:Q"), tooltip=tips),

@@ -18,10 +18,6 @@ def _measure(column: str) -> tuple[str, Place]:
     return _MEASURES[measure], {"checkpoint": checkpoint, "attack": _ATTACKS[attack]}
 
 
-def _of_best(column: str) -> tuple[str, Place]:
-    return _measure(f"best {column}")
-
-
 def _in_text(row: str) -> Place:
     """Read a row of the numbers in the text: "AT, epoch 108", "CFA"."""
     method, _, epoch = row.partition(", epoch ")
@@ -37,8 +33,7 @@ TABLES = Tables(
     folder=Path(__file__).parent,
     readers={
         "1": (_method, _measure),
-        "2": (_method, _of_best),
-        "3": (_method, _of_best),
+        **dict.fromkeys(("2", "3"), (_method, lambda column: _measure(f"best {column}"))),
         "4": (_method, _measure),
         "text": (_in_text, _measure_in_text),
     },
