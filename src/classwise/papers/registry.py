@@ -87,13 +87,11 @@ def request(
     return sections.resolve_request(definition, section, scale, recipe, seeds=seeds, eval_eps=eval_eps, fields=fields)
 
 
-# What shows how trainings differ: adversarial training as it is, once for each seed of a scale.
-_BASE = Part(title="Trainings that differ in the seed", defences=("pgd-at", "trades"), features=("clean",))
-
-
 def base(scale: str) -> Request:
     """Return the runs that show how the networks of a scale vary from training to training (`stats.trainings`)."""
-    return sections.resolve_request(_BASE, "trainings", scale, COMMON)
+    # Adversarial training as it is, once for each seed.
+    part = Part(title="Trainings that differ in the seed", defences=("pgd-at", "trades"), features=("clean",))
+    return sections.resolve_request(part, "trainings", scale, COMMON)
 
 
 def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | None], changed: Mapping[str, Any]) -> None:

@@ -32,7 +32,6 @@ _REPAINTED = tuple(
 )
 # On drawings with 40 steps (A.1): as they are, attacked, and with the shape of one class on the colour of another.
 _PGD_40 = (Evaluation(), Evaluation(attack="pgd-40"))
-_SWAPPED = (*_PGD_40, Evaluation(transform="swapped-colours"))
 # 40 steps as published, which reach .4 from the start, and longer ones.
 _LONGER = Evaluation(attack="pgd-40@tian2021-mnist").grid(step=(0.01, 0.0125, 0.025))
 
@@ -82,7 +81,7 @@ SECTION = Section(
         "standard": _part(
             "standard training on colours",
             "standard",
-            evaluations=_SWAPPED,
+            evaluations=(*_PGD_40, Evaluation(transform="swapped-colours")),
             run=variants.ONCE,
             variants=colour_variants("neighbours"),
         ),

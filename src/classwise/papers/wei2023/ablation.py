@@ -30,16 +30,10 @@ from classwise.stats.metrics import Metric, overall, worst
 NAME = "wei2023/5-3-ablation"
 # Figure 7 attacks with PGD; Figure 5 is under AutoAttack in the paper.
 _PGD = (Evaluation(attack="pgd-20"),)
-# Runs whose course over the epochs no page shows.
-_ONCE: dict[str, Any] = {"measure": 100}
-
-# Along lambda1 and lambda2: what the paper chose; all of its runs have others of these.
-USUAL, SWEPT = "0.5", (0.3, 0.7)
-ALL_SWEPT = (0.3, 0.4, 0.6, 0.7)
-
-
-# The name of a member that has no calibration, along lambda1 and lambda2.
-WITHOUT = "without"
+# Along lambda1 and lambda2: what the paper chose, and the member that has no calibration.
+USUAL, WITHOUT = "0.5", "without"
+# A uniform beta above the mean of those that CCR gives where t is high.
+LARGER = 9.0
 
 
 def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray, xr.DataArray]:
@@ -49,29 +43,25 @@ def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray,
 
 
 def gains_of_offsets(
-    sums: xr.Dataset, along: str, measures: Sequence[Metric] = (metrics.worst,), offsets: Sequence[str] = ()
+    sums: xr.Dataset, along: str, measures: Sequence[Metric] = (worst,), offsets: Sequence[str] = ()
 ) -> xr.DataArray:
     """Return how much a calibration gains over none, with each offset and by each measure. Along gain; offsets: () for all."""
-    gains = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
+    gained = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
     if offsets:
-        if missing := [name for name in offsets if name not in gains[0][along].values]:
+        if missing := [name for name in offsets if name not in gained[0][along].values]:
             raise MeasurementError(f"these outcomes have no {along} of {' and '.join(missing)}")
-        gains = [part.sel({along: list(offsets)}) for part in gains]
-    return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gains], "gain")
+        gained = [part.sel({along: list(offsets)}) for part in gained]
+    return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gained], "gain")
 
 
 def gains_of_offset(sums: xr.Dataset, along: str, offset: str) -> xr.DataArray:
     """Return how much one offset gains over each other one, overall and in the worst class."""
-    gains = []
-    for measure in (metrics.overall, metrics.worst):
+    gained = []
+    for measure in (overall, worst):
         values, _ = _swept(sums, along, measure)
         others = values.drop_sel({along: offset}).rename({along: "gain"}).drop_vars("gain")
-        gains.append(values.sel({along: offset}, drop=True) - others)
-    return xr.concat(gains, "gain")
-
-
-# A uniform beta above the mean of those that CCR gives where t is high.
-LARGER = 9.0
+        gained.append(values.sel({along: offset}, drop=True) - others)
+    return xr.concat(gained, "gain")
 
 
 def pgd_outcomes(outcomes: xr.Dataset) -> xr.Dataset:
@@ -119,7 +109,7 @@ def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name:
     return combine.combine_rows(rows).assign_attrs(calibrated.attrs)
 
 
-def gain_over_uniform(sums: xr.Dataset, measure: Metric = metrics.worst) -> xr.DataArray:
+def gain_over_uniform(sums: xr.Dataset, measure: Metric = worst) -> xr.DataArray:
     """Return how much higher a measure is with a calibration than with one setting for all classes that equals its mean.
 
     Along `setting` each network has the mean over its classes as its name; the first defence has several, which are joined by
@@ -190,9 +180,10 @@ def _tables(title: str, *defences: str) -> dict[str, Any]:
 
 
 def _offsets(name: str, defence: str) -> Part:
-    swept = variants.choose_by_scale(variants.options(name, *SWEPT), paper=variants.options(name, *ALL_SWEPT))
-    shared: dict[str, Any] = {"evaluations": _PGD, "run": _ONCE, "max_seeds": 1}
-    return Part(title=f"other {name}", defences=(defence,), variants=swept, **shared)
+    few, every = (variants.options(name, *values) for values in ((0.3, 0.7), (0.3, 0.4, 0.6, 0.7)))
+    # No page shows their course over the epochs.
+    run, swept = {"measure": 100}, variants.choose_by_scale(few, paper=every)
+    return Part(title=f"other {name}", defences=(defence,), evaluations=_PGD, run=run, max_seeds=1, variants=swept)
 
 
 SECTION = Section(
