@@ -37,14 +37,12 @@ NETWORK = "ResNet18"
 _PER_CLASS = {"matched": 1500, "laptop": 1500}
 
 
-def _network(scale: str, plain: Spec) -> Variant:
-    """Return the fields of the network: few features for many pixels, so that images differ that share them."""
-    return next(iter(networks.network_variant(NETWORK)(scale, plain)), {})
+def usual_variant(scale: str, plain: Spec) -> Sequence[Variant]:
+    """Return the variant of the network without rebuilt images.
 
-
-def usual_variant(scale: str, plain: Spec) -> tuple[Variant, ...]:
-    """Return the variant of the network without rebuilt images."""
-    return (_network(scale, plain),)
+    It has few features for many pixels, so that images differ that share them.
+    """
+    return networks.network_variant(NETWORK)(scale, plain) or ({},)
 
 
 def rebuilt(kind: str, by: str, *scales: str) -> Variants:
@@ -58,7 +56,7 @@ def rebuilt(kind: str, by: str, *scales: str) -> Variants:
         fields |= {name: source[name] for name in ("attack", "attack_options") if name in source}
         # A network of its own has no averages.
         averages = {"averages": source["averages"]} if "averages" in source else {}
-        return ({**averages, **_network(scale, plain), **fields},)
+        return ({**averages, **usual_variant(scale, plain)[0], **fields},)
 
     return varied
 
