@@ -9,6 +9,7 @@ network is that of one half of the images, and that of the other network of the 
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -111,6 +112,16 @@ def _both_ways(measure: Callable[..., xr.DataArray], profiles: xr.DataArray, alo
 
 def _halves(profiles: xr.DataArray) -> tuple[xr.DataArray, ...]:
     return tuple(profiles.sel(half=half, drop=True) for half in _HALVES)
+
+
+def rank_correlation(one: xr.DataArray, two: xr.DataArray, over: str = "label") -> xr.DataArray:
+    """Return Spearman's correlation of two quantities over the members of a dimension, along all others."""
+    from scipy import stats  # slow to import
+
+    how: dict[str, Any] = {"input_core_dims": [[over]], "output_core_dims": [[over]], "kwargs": {"axis": -1}}
+    first, second = (xr.apply_ufunc(stats.rankdata, some, **how) for some in (one, two))
+    correlation: xr.DataArray = xr.corr(first, second, over)
+    return correlation
 
 
 def _correlation(one: xr.DataArray, two: xr.DataArray) -> xr.DataArray:

@@ -16,6 +16,7 @@ from classwise.papers import measures
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, least, value
 from classwise.stats import combine, features, metrics
+from classwise.stats.agreement import rank_correlation
 
 NAME = "benz2020/3-2-class-similarity"
 DEFENCES = ("standard", "pgd-at")
@@ -105,14 +106,9 @@ def alike_and_mistaken(statistics: xr.Dataset, predictor: str = AS_PRINTED) -> x
 
     The mean over the seeds: in each, cosines are of validation images that are not its test images.
     """
-    from scipy import stats  # slow to import
-
-    kept: dict[str, Any] = {"input_core_dims": [["pair"]], "output_core_dims": [["pair"]], "kwargs": {"axis": -1}}
-    both = cosines(statistics, predictor), mistakes(attacked_counts(statistics))
     # Rounded, since the last digits of equal cosines depend on the processor.
-    near, mixed = (xr.apply_ufunc(stats.rankdata, pairs(some).round(9), **kept) for some in both)
-    value: xr.DataArray = xr.corr(near, mixed, "pair").mean("seed", skipna=False)
-    return value.rename("correlation")
+    near, mixed = (pairs(some).round(9) for some in (cosines(statistics, predictor), mistakes(attacked_counts(statistics))))
+    return rank_correlation(near, mixed, "pair").mean("seed", skipna=False).rename("correlation")
 
 
 def predictor_correlations(statistics: xr.Dataset) -> xr.DataArray:

@@ -13,7 +13,7 @@ from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, least, value
 from classwise.papers.tian2021.recipe import COMPARED, FOUR, UNDER_ATTACK
 from classwise.papers.tian2021.tables import table_1_value, text_number
-from classwise.stats import aggregate, bootstrap, confidence, intervals, metrics, pooling
+from classwise.stats import aggregate, agreement, bootstrap, confidence, intervals, metrics, pooling
 
 NAME = "tian2021/4-3-attacks-and-defences"
 # Table 1. Attacks that are too slow for all images are evaluated on 20 of each class, with fewer steps.
@@ -137,15 +137,7 @@ EARLIER = Request(tuple(_earlier(name) for name in ("standard", "pgd-at", "trade
 
 def correlation(count: xr.DataArray, others: xr.DataArray) -> xr.DataArray:
     """Return the rank correlation of the accuracies of the classes with those in `others`, along label in the same order."""
-    return xr.corr(_ranks(metrics.accuracy(count)), _ranks(others), "label")
-
-
-def _ranks(rates: xr.DataArray) -> xr.DataArray:
-    from scipy import stats  # slow to import
-
-    how = partial(stats.rankdata, axis=-1)
-    ranks: xr.DataArray = xr.apply_ufunc(how, rates, input_core_dims=[["label"]], output_core_dims=[["label"]])
-    return ranks
+    return agreement.rank_correlation(metrics.accuracy(count), others)
 
 
 def correlation_bounds(outcomes: xr.Dataset, others: xr.DataArray) -> xr.DataArray:
