@@ -49,7 +49,7 @@ def test_the_folder_of_a_run_stands_for_its_weights(trained):
 def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, command, capsys):
     (tmp_path / "html").mkdir()
     (tmp_path / "html" / "index.html").write_text("")
-    monkeypatch.setattr("classwise.core.paths.build_folder", lambda: tmp_path)
+    monkeypatch.setattr("classwise.book.build.build_folder", lambda: tmp_path)
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]
         assert command("serve", "--port", str(port)) == 2

@@ -11,7 +11,6 @@ import re
 import shutil
 import sys
 import time
-import webbrowser
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -342,22 +341,19 @@ def zip_book() -> None:
 @app.command("serve")
 def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> None:
     """Serve the built book on this machine."""
-    from functools import partial
-    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+    from classwise.book import build
 
-    folder = paths.build_folder() / "html"
-    if not (folder / "index.html").exists():
-        raise UserError(f"there is no book in {folder} yet; `make book` builds it")
-    try:
-        book = ThreadingHTTPServer(("localhost", port), partial(SimpleHTTPRequestHandler, directory=str(folder)))
-    except OSError as error:
-        other = port + 1 if port < 65535 else 8000
-        raise UserError(f"port {port} cannot be used ({error.strerror}); choose another: make serve PORT={other}") from None
-    address = f"http://localhost:{port}"
-    console.print(f"the book is at {address}; Ctrl-C stops the server")
-    webbrowser.open(address)
-    with book:
-        book.serve_forever()
+    build.serve(port, console)
+
+
+@app.command("fetch")
+def fetch_data(what: Annotated[str, typer.Argument(help="human-labels: votes of people on CIFAR-10.")]) -> None:
+    """Download what may not be part of this project, and check it."""
+    if what not in (known := ("human-labels",)):
+        raise unknown("download", what, known)
+    from classwise.images import human_labels  # torch
+
+    print(human_labels.fetch())
 
 
 def _check_data_folder() -> None:

@@ -7,8 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
+import webbrowser
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +55,7 @@ _GUIDE = (
 _PAGES = {
     "What holds": ("claims", "papers"),
     "Attacks and defences": ("attack", "pgd", "performance", "defences"),
-    "Audits": ("audit",),
+    "Audits": ("audit", "people"),
     "Results": ("data", "settings"),
     "Guide": tuple(f"guide/{name}" for name in (*_GUIDE, "citing", "references", "sources")),
 }
@@ -281,3 +284,19 @@ def pack(console: Console) -> Path:
         shown = {name: path for name, path in files.items() if not any(part.startswith(".") for part in name.parts)}
         write(target, data.archive({name.as_posix(): path.read_bytes() for name, path in shown.items()}))
     return target
+
+
+def serve(port: int, console: Console) -> None:
+    """Serve the built book on this machine until Ctrl-C; a UserError if there is none, or if the port cannot be used."""
+    folder, address = build_folder() / "html", f"http://localhost:{port}"
+    if not (folder / "index.html").exists():
+        raise UserError(f"there is no book in {folder} yet; `make book` builds it")
+    try:
+        book = ThreadingHTTPServer(("localhost", port), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+    except OSError as error:
+        other = port + 1 if port < 65535 else 8000
+        raise UserError(f"port {port} cannot be used ({error.strerror}); choose another: make serve PORT={other}") from None
+    console.print(f"the book is at {address}; Ctrl-C stops the server")
+    webbrowser.open(address)
+    with book:
+        book.serve_forever()

@@ -30,7 +30,7 @@ from classwise.runs import store
 from classwise.runs.audits import REPORT
 from classwise.runs.compute.processes import end_with_parent
 from classwise.runs.pages import stored_beside
-from classwise.runs.recorded import keep_stored
+from classwise.runs.recorded import BESIDE_PEOPLE, keep_stored, people_file
 from classwise.runs.schedule import REFERENCE
 from classwise.stats import benchmarks
 
@@ -43,8 +43,8 @@ _AT_ONCE, _TIMINGS = 2, "timings.json"
 # The root of the book, and the pages that read the verdicts of all sections.
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
-# The pages of networks of digits.
-_ON_DIGITS = ("attack", "pgd")
+# The pages of networks of digits, and the page of recorded results alone, with their scale.
+_ON_DIGITS, _PEOPLE, _COMPARED = ("attack", "pgd"), "people", "matched"
 # A page is executed at a scale that is only read and at that of the book, in folders of their own, and put together.
 RECORDED, COMPUTED, _EXECUTED = "recorded", "computed", "executed"
 COMING = "Results on digits are being computed. Load this page again once the build has ended."
@@ -72,6 +72,8 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     here |= dict.fromkeys(_ON_DIGITS, networks) | {"audit": digest([recorded, networks])}
     further[HOME].append(networks)
     further["performance"] = [digest(benchmarks.files())]
+    compared = _recorded_files([registry.request(BESIDE_PEOPLE, _COMPARED)])
+    further[_PEOPLE] = [digest([*people_file(_COMPARED).parent.glob("*.nc"), *compared])]
     result: dict[str, dict[str, str]] = {}
     for name in notebooks.names():
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]
@@ -188,7 +190,9 @@ def _execute(one: str, scale: str, made: str) -> float:
         scaled = scale != "quick" and "scale" in notebooks.parameters(source)
         only_read = scales.is_only_read(scale)
         given = {"scale": scale} if scaled else audit if only_read else {}
-        execute(name, target, given, failed, lacking=only_read and name in _ON_DIGITS)
+        if name == _PEOPLE:
+            given, only_read = {"scale": _COMPARED}, True
+        execute(name, target, given, failed, lacking=only_read and name in (*_ON_DIGITS, _PEOPLE))
     elif audit:
         notebooks.execute(source, target, audit, failed)
     else:

@@ -14,7 +14,7 @@ from classwise.runs.describe import baselines, networks, sanity_summary, scale_n
 from classwise.runs.judge import judge_section, verdicts
 from classwise.runs.load import features, history, outcomes
 from classwise.runs.pages import claim_inputs, load_page, other_datasets, provenance, shown_scales
-from classwise.runs.recorded import check_recorded, doubled_epochs, keep_recorded, keep_stored, select
+from classwise.runs.recorded import beside_people, check_recorded, doubled_epochs, keep_recorded, keep_stored, select
 
 __all__ = [
     "attack_function",
@@ -22,6 +22,7 @@ __all__ = [
     "audit_checks",
     "audit_outcomes",
     "baselines",
+    "beside_people",
     "check_recorded",
     "claim_inputs",
     "doubled_epochs",

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import xarray as xr
 
+from classwise.core import netcdf
 from classwise.core.errors import NotRecorded, UserError
 from classwise.core.paths import data_folder
 from classwise.core.results import load
 from classwise.core.spec import Evaluation, Spec
+from classwise.papers import registry
 from classwise.papers.scales import is_only_read
 from classwise.papers.sections import CLEAN_AND_PGD, Request
 from classwise.runs.store import OUTCOMES, Key
@@ -18,6 +20,8 @@ from classwise.stats.convergence import comparison
 
 # The schema of trainings next to the same ones of twice as many epochs.
 CONVERGENCE = "convergence 1"
+# The section whose runs are compared with people.
+BESIDE_PEOPLE = "tian2021/4-1-class-bias"
 
 
 class _Parts(dict[str, Request]):
@@ -106,3 +110,25 @@ def doubled_epochs(scale: str) -> xr.Dataset:
     if not convergence_file(scale).exists():
         raise UserError(f"no comparison with twice the epochs is recorded: `make converged SCALE={scale}` computes it")
     return comparison(load(convergence_file(scale), CONVERGENCE))
+
+
+def people_file(scale: str) -> Path:
+    """Return the path of the recorded comparison of the runs of a scale with people."""
+    return data_folder() / "recorded" / "people" / f"{scale}.nc"
+
+
+def beside_people(scale: str) -> tuple[Request, xr.Dataset]:
+    """Return the runs of a scale that are compared with people, and the recorded comparison, `stats.people.compare`.
+
+    NotRecorded if there is none, or if it is of a run or an evaluation that is not stored.
+    """
+    how = "`classwise fetch human-labels` and `python -m benchmarks.people` record it"
+    if not people_file(scale).exists():
+        raise NotRecorded(f"no comparison with people is recorded at scale {scale!r}; {how}")
+    compared, request = netcdf.read(people_file(scale)), keep_stored(registry.request(BESIDE_PEOPLE, scale))
+    named = compared.attrs["runs"].split()
+    specs = tuple(spec for spec in request.specs if spec.id in named)
+    evaluations = tuple(one for one in request.evaluations if one.id in named)
+    if lacking := set(named) - {one.id for one in (*specs, *evaluations)}:
+        raise NotRecorded(f"{people_file(scale)} is of {', '.join(sorted(lacking))}, which {BESIDE_PEOPLE} has not; {how}")
+    return replace(request, specs=specs, evaluations=evaluations, parts={}), compared
