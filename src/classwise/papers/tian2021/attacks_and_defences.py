@@ -13,7 +13,8 @@ from classwise.papers.sections import CLEAN_AND_PGD, Request, Section
 from classwise.papers.terms import claims, least, value
 from classwise.papers.tian2021.recipe import COMPARED, FOUR, UNDER_ATTACK
 from classwise.papers.tian2021.tables import table_1_value, text_number
-from classwise.stats import aggregate, agreement, bootstrap, confidence, intervals, metrics, pooling
+from classwise.stats import aggregate, bootstrap, confidence, intervals, metrics, pooling
+from classwise.stats.agreement import rank_correlation
 
 NAME = "tian2021/4-3-attacks-and-defences"
 # Table 1. Attacks that are too slow for all images are evaluated on 20 of each class, with fewer steps.
@@ -137,7 +138,7 @@ EARLIER = Request(tuple(_earlier(name) for name in ("standard", "pgd-at", "trade
 
 def correlation(count: xr.DataArray, others: xr.DataArray) -> xr.DataArray:
     """Return the rank correlation of the accuracies of the classes with those in `others`, along label in the same order."""
-    return agreement.rank_correlation(metrics.accuracy(count), others)
+    return rank_correlation(metrics.accuracy(count), others)
 
 
 def correlation_bounds(outcomes: xr.Dataset, others: xr.DataArray) -> xr.DataArray:
