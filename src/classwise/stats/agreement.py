@@ -94,6 +94,19 @@ def _profiles(
     return xr.DataArray(values, coords, (*first, along, "half", "label"), name="profile")
 
 
+def kendall_w(rates: xr.DataArray, along: str = "network", draws: int = 9999, seed: int = 0) -> tuple[float, float]:
+    """Return Kendall's W of the orders of the classes along `along`, 1 where all are alike, and its p-value.
+
+    rates: along `along` and label; ties share their mean rank. p is one-sided, by permutations of the classes of each network.
+    """
+    from scipy import stats  # slow to import
+
+    ranks = stats.rankdata(rates.transpose(along, "label").values, axis=1)
+    orders = np.random.default_rng(seed).permuted(np.tile(ranks, (draws, 1, 1)), axis=2)
+    values = np.stack([ranks, *orders]).sum(1).var(1) / (len(ranks) * ranks.var(1).sum())
+    return float(values[0]), float((values >= values[0] - 1e-9).mean())
+
+
 def cross_half(profiles: xr.DataArray, along: str = "setting") -> xr.DataArray:
     """Return the correlation of the profile of each member of `along` in one half with that of each other one in the other half.
 
