@@ -55,7 +55,7 @@ _GUIDE = (
 _PAGES = {
     "What holds": ("claims", "papers"),
     "Attacks and defences": ("attack", "pgd", "performance", "defences"),
-    "Audits": ("audit", "people"),
+    "Audits": ("audit", "networks", "people"),
     "Results": ("data", "settings"),
     "Guide": tuple(f"guide/{name}" for name in (*_GUIDE, "citing", "references", "sources")),
 }

@@ -74,6 +74,7 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     further["performance"] = [digest(benchmarks.files())]
     compared = _recorded_files([registry.request(BESIDE_PEOPLE, _COMPARED)])
     further[_PEOPLE] = [digest([*people_file(_COMPARED).parent.glob("*.nc"), *compared])]
+    further["networks"] = [digest(sorted((data_folder() / "recorded" / "audits").rglob("*.*")))]
     result: dict[str, dict[str, str]] = {}
     for name in notebooks.names():
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]

@@ -32,8 +32,10 @@ def confusion(share: xr.DataArray, order: Sequence[str] | None = None, column: s
 _SIGNS = {1: "robust", -1: "vulnerable", 0: "uncertain"}
 
 
-def accuracy_heatmap(count: xr.DataArray, relative: xr.DataArray, row: str = "attack", column: str = "defence") -> Any:
-    """Return the accuracy of each class as cells, a panel for each `column` and a line for each `row`.
+def accuracy_heatmap(
+    count: xr.DataArray, relative: xr.DataArray, row: str = "attack", column: str = "defence", *, upright: bool = False
+) -> Any:
+    """Return the accuracy of each class as cells, a panel for each `column` and a line for each `row`; upright: for each class.
 
     The shade is the distance from the overall accuracy of the network under the same attack (Tian 2021, Definition 3.3: above it
     a class is robust, below it vulnerable). The classes of which that is certain are framed, by `intervals.relative_robustness`.
@@ -43,7 +45,8 @@ def accuracy_heatmap(count: xr.DataArray, relative: xr.DataArray, row: str = "at
     table["the class is"] = table["sign"].map(_SIGNS)
     cells = Cells("off", "points from overall", "value", ".0f", framed="datum.sign != 0", step=(27, 25))
     tips = tooltip(column, row, "label", "the class is", value="accuracy, %", off="points from the overall accuracy|+.1f")
-    chart = heatmap(table, Category.from_array(count, "label", "class"), Category.from_array(count, row), cells, tips)
+    across, down = Category.from_array(count, "label", None if upright else "class"), Category.from_array(count, row)
+    chart = heatmap(table, *((down, across) if upright else (across, down)), cells, tips)
     chart, text = panels(chart, Category.from_array(count, column)), extent(table, ["label", row, column], "Accuracy")
     below = "Framed: significantly above or below the overall accuracy."
     return describe(chart, f"Accuracy of each class by {row}, %", text, below)

@@ -128,6 +128,10 @@ class Audit(Subject):
         return str(Path(self.out).absolute() / self.name) if self.out else f"audits/{self.name}"
 
     @property
+    def recorded_folder(self) -> str:
+        return f"recorded/audits/{self.name}"
+
+    @property
     def weights_digest(self) -> str:
         return self.sha256
 

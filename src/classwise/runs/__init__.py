@@ -9,7 +9,7 @@ that need the same run wait for each other.
 
 from classwise.runs import settings
 from classwise.runs.artifacts import attack_function, example_sets, examples, gates, layers, rebuilt, rebuilt_sets, scenes, traces
-from classwise.runs.audits import audit, audit_checks, audit_outcomes
+from classwise.runs.audits import audit, audit_checks, audit_outcomes, published_networks
 from classwise.runs.describe import baselines, networks, sanity_summary, scale_notes, sources, training
 from classwise.runs.judge import judge_section, verdicts
 from classwise.runs.load import features, history, outcomes
@@ -40,6 +40,7 @@ __all__ = [
     "other_datasets",
     "outcomes",
     "provenance",
+    "published_networks",
     "rebuilt",
     "rebuilt_sets",
     "sanity_summary",

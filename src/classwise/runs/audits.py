@@ -1,26 +1,28 @@
 """Audits of users' networks: from the options of the command line to an Audit, checked; torch is imported when needed."""
 
+import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import xarray as xr
 from rich.console import Console
 
 from classwise.core import datasets
 from classwise.core.audit import Audit
 from classwise.core.errors import UserError, unknown
-from classwise.core.paths import check_file
+from classwise.core.paths import check_file, data_folder
 from classwise.core.spec import Spec
 from classwise.papers import registry
 from classwise.papers.scales import FINE_TUNED, SCALES
-from classwise.runs import ensure, load, store
+from classwise.runs import describe, ensure, load, store
 from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, Key
-from classwise.stats import masking
+from classwise.stats import combine, masking
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,6 +35,9 @@ REPORT = "report.json"
 _EXAMPLE = "pgd-at"
 # What is advised where an audit takes long.
 _SHORTER = "; shorter: fewer images by --limit, a weaker attack by --attack pgd-20"
+# What published networks are evaluated by: on all clean test images, and under attack on the images of their audit.
+_CASES: dict[str, dict[str, Any]] = {"clean": {"per_class": None}}
+_CASES |= {f"at {eps}": {"attack": "strong", "options": {"steps": 20}, "eps": eps} for eps in ("2/255", "4/255")}
 # Names of files that do not name a network; the folder does then.
 _GENERIC = ("weights", "model", "checkpoint", "best", "last")
 
@@ -220,3 +225,37 @@ def audit_checks(audit: Audit) -> dict[str, dict[str, Any]]:
     """Return the sanity checks of the stored evaluations of an audit by attack and radius, for `stats.masking.warnings`."""
     stored = {one: Key(audit, OUTCOMES, one).read() for one in dict.fromkeys([*audit.evaluations, *audit.curve])}
     return {f"{one.attack} at {one.eps}": json.loads(data.attrs["checks"]) for one, data in stored.items() if data is not None}
+
+
+def published_networks(files: str | None = None) -> tuple[pd.DataFrame, xr.Dataset]:
+    """Return the table data/recorded/audits/networks.csv of published networks and ours, and their outcomes.
+
+    Outcomes are along network and attack: of all clean test images, and of 100 of each class at two radii. What is not recorded
+    has truth -1, a network without any is left out. files: a folder of downloaded weights, known by their sha256; what lacks of
+    them is computed into data/audits/. A UserError if it has none of the table.
+    """
+    home = data_folder() / "recorded" / "audits"
+    table = pd.read_csv(home / "networks.csv", index_col="network").fillna({"note": ""})
+    paths = [path.resolve() for path in Path(files).expanduser().glob("*") if path.is_file()] if files else []
+    here = {hashlib.sha256(path.read_bytes()).hexdigest(): str(path) for path in paths}
+    if files and not here.keys() & set(table["sha256"]):
+        raise UserError(f"no file in {files} has the sha256 of a row of {home / 'networks.csv'}; download one, or add its row")
+    rows = []
+    for _, row in table.iterrows():
+        audit = _published(row, here, home)
+        for attack, fields in _CASES.items():
+            key = Key(audit, OUTCOMES, audit.evaluation_of(**fields))
+            data = ensure.get(key) if audit.weights else key.read()
+            if data is not None:
+                data = data.drop_vars(("logits", "distance", "member"), errors="ignore")
+                rows.append(({"network": audit.network, "attack": attack}, data))
+    return table, combine.combine_rows(rows).assign_attrs(describe.provenance_attributes(rows))
+
+
+def _published(row: Any, here: Mapping[str, str], home: Path) -> Audit:
+    """Return the audit of a row of the table, whose module is in `home`; here: files of weights by their sha256."""
+    module, colon, _ = row.model.partition(":")
+    code = hashlib.sha256((home / f"{module}.py").read_bytes()).hexdigest() if colon else ""
+    given: dict[str, Any] = {"network": row.name, "weights": here.get(row.sha256, ""), "home": str(home), "code": code}
+    given |= row[["sha256", "model", "normalise"]].to_dict()
+    return Audit(dataset="cifar10", eps="4/255", per_class=100, batch=250, **given)
