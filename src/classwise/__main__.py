@@ -349,8 +349,7 @@ def serve_book(port: Annotated[int, typer.Option(min=1, max=65535)] = 8000) -> N
 @app.command("fetch")
 def fetch_data(what: Annotated[str, typer.Argument(help="human-labels: votes of people on CIFAR-10.")]) -> None:
     """Download what may not be part of this project, and check it."""
-    if what not in (known := ("human-labels",)):
-        raise unknown("download", what, known)
+    check_known("download", [what], ("human-labels",))
     from classwise.images import human_labels  # torch
 
     print(human_labels.fetch())
