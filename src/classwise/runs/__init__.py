@@ -10,7 +10,7 @@ that need the same run wait for each other.
 from classwise.runs import settings
 from classwise.runs.artifacts import attack_function, example_sets, examples, gates, layers, rebuilt, rebuilt_sets, scenes, traces
 from classwise.runs.audits import audit, audit_checks, audit_outcomes, published_networks
-from classwise.runs.describe import baselines, networks, sanity_summary, scale_notes, sources, training
+from classwise.runs.describe import baselines, networks, recorded_runs, sanity_summary, scale_notes, sources, summary, training
 from classwise.runs.judge import judge_section, verdicts
 from classwise.runs.load import features, history, outcomes
 from classwise.runs.pages import claim_inputs, load_page, other_datasets, provenance, shown_scales
@@ -43,6 +43,7 @@ __all__ = [
     "published_networks",
     "rebuilt",
     "rebuilt_sets",
+    "recorded_runs",
     "sanity_summary",
     "scale_notes",
     "scenes",
@@ -50,6 +51,7 @@ __all__ = [
     "settings",
     "shown_scales",
     "sources",
+    "summary",
     "traces",
     "training",
     "verdicts",

@@ -274,7 +274,7 @@ def evaluation_table(evaluation: Mapping[str, Any]) -> Table:
     """Return an evaluation of `run` as a table: classes, then the measures of all classes."""
     title = evaluation["title"]
     listed = Table("class", "images", "accuracy", "unit", "95 % interval", title=title, title_justify="left", box=None)
-    for row in evaluation["classes"]:
+    for row in (row for row in evaluation["classes"] if row["images"]):
         listed.add_row(row["class"], str(row["images"]), f"{row['accuracy']:.1f}", "%", f"{row['low']:.1f} to {row['high']:.1f}")
     for name, row in evaluation["measures"].items():
         listed.add_row(name, "", f"{row['value']:.1f}", row["unit"], f"{row['low']:.1f} to {row['high']:.1f}")

@@ -9,9 +9,14 @@ import xarray as xr
 from classwise.stats.metrics import groups, off_diagonal_confusion, share_in_groups
 
 
+def p_text(p: float) -> str:
+    """Return a p-value as it is written: "0.012", "< .001", "unknown" for NaN."""
+    return "unknown" if np.isnan(p) else "< .001" if p < 0.001 else f"{p:.3f}"
+
+
 def p_value(p: float, symbol: str = "p") -> str:
     """Return a p-value with its symbol: "p = 0.012", "p < .001", "p unknown" for NaN."""
-    return f"{symbol} unknown" if np.isnan(p) else f"{symbol} < .001" if p < 0.001 else f"{symbol} = {p:.3f}"
+    return f"{symbol} {'= ' * (p >= 0.001)}{p_text(p)}"
 
 
 def permute_mistakes(count: xr.DataArray, draws: int, seed: int) -> xr.DataArray:

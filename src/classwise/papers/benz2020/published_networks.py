@@ -13,7 +13,7 @@ from classwise.core.markup import decimal
 from classwise.papers.benz2020 import networks_and_optimisers, same_classes
 from classwise.papers.say import choose_by_sign, interval
 from classwise.stats import aggregate, agreement, bootstrap, metrics
-from classwise.stats.significance import p_value
+from classwise.stats.significance import p_text
 
 WORST, BEST = ["cat", "bird", "deer"], ["automobile", "ship"]
 # The repository of our networks; by how many points a measured accuracy may differ from the published one, exclusively.
@@ -79,7 +79,7 @@ def orders(outcomes: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
         count = aggregate.counts(outcomes.sel(attack=attack, network=trainings(table, ours=ours)[kind]))
         if count.sizes["network"] > 1 and bool((metrics.overall(count) > 100 / count.sizes["label"]).all()):
             (value, p), whose = agreement.kendall_w(metrics.accuracy(count)), "with ours" if ours else "of others"
-            cells = {f"networks {whose}": count.sizes["network"], f"W {whose}": decimal(value, 2), f"p {whose}": p_value(p).removeprefix("p = ").removeprefix("p ")}
+            cells = {f"networks {whose}": count.sizes["network"], f"W {whose}": decimal(value, 2), f"p {whose}": p_text(p)}
             rows.setdefault((kind, attack), {}).update(cells)
     return pd.DataFrame(rows).T.rename_axis(["training", "images"])
 
