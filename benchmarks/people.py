@@ -1,7 +1,7 @@
 """Compare people with the recorded networks of a scale, image by image: `python -m benchmarks.people`.
 
 Writes data/recorded/people/<scale>.nc, which the page *people* shows: numbers of classes and of all images, with the ids of the
-runs and evaluations that they are of, and no vote on an image, which the licence of CIFAR-10H forbids to bundle.
+runs and evaluations that they are of, and no vote on an image, which the licence of CIFAR-10H forbids bundling.
 """
 
 from pathlib import Path

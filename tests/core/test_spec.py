@@ -115,6 +115,8 @@ def test_multiples_of_a_radius_keep_its_notation(eps, factor, product):
 @pytest.mark.parametrize(("eps", "name"), [("1/510", "0.5/255"), ("1/170", "1.5/255"), ("8/255", "8/255"), ("0.05", "0.05")])
 def test_sentences_write_radii_in_255ths_where_they_are_fractions(eps, name):
     assert radius_name(eps) == name
+    assert exact_radius(name) == exact_radius(eps)
+    assert Fraction(radius_text(name)) == exact_radius(eps)
 
 
 @given(count=st.integers(0, 254), denominator=st.integers(255, 999), decimal=st.decimals(0, 5, places=4))

@@ -22,6 +22,7 @@ from playwright.sync_api import expect
 from rich.console import Console
 from torch import nn
 
+import classwise
 from classwise import images, models, runs
 from classwise.book.audits import conclusion
 from classwise.charts import audit_report, class_explorer, gallery, style
@@ -574,13 +575,19 @@ def test_a_program_audits_the_network_that_it_holds(data, tmp_path):
     [
         (
             lambda given: given.update(dataset=replace(given["dataset"], classes=("a", "b"))),
-            "labels must be from 0 to 1, of 2 cla",
+            "labels of 2 classes are 0 to 1, each at least once; got 0 to 9, 10 different ones",
         ),
         (
             lambda given: given.update(weights=nn.Linear(3, 3)),
             "given:Linear with the weights Linear cannot take images of 1 x 8 x 8",
         ),
         (lambda given: given.update(normalise="dataset"), "normalise=dataset needs the training images of your program"),
+        (lambda given: given.update(dataset=given["dataset"].select_classes("3", "5")), "at least once; got 3 to 5, 2 different"),
+        (lambda given: given.update(dataset=(1, 2)), "images are a tuple; give the name of a dataset, or images.Images"),
+        (
+            lambda given: given["weights"].register_buffer("kept", given["weights"][1].weight * 2),
+            "the network cannot be copied",
+        ),
         (lambda given: given.update(weights={"a": 1}), "weights are a dict; give a torch.nn.Module, or the name of a file"),
     ],
 )
@@ -590,6 +597,39 @@ def test_what_a_program_hands_over_is_checked_before_anything_is_attacked(data, 
     change(given)
     with pytest.raises(UserError, match=says):
         runs.audit(**given)
+
+
+def test_other_gradients_or_other_weights_are_another_network(data):
+    """What was carried out with gradients that vanish is not shown for a network that was repaired."""
+
+    class Masked(nn.Module):
+        def __init__(self, seen):
+            super().__init__()
+            self.last, self.seen = nn.Linear(64, 10), seen
+
+        def forward(self, x):
+            hidden = x.flatten(1).detach()
+            return self.last(hidden + self.seen * (x.flatten(1) - hidden))
+
+    test, digests = images.load("digits", "test"), []
+    for reach, scale in ((32, 1), (64, 1), (32, 1), (32, 1e-6)):
+        torch.manual_seed(0)
+        network = Masked((torch.arange(64) < reach).float())
+        network.last.weight.data.mul_(scale)
+        digests.append(runs.audit(network, dataset=test, eps="0.1", limit=20).sha256)
+    assert digests[0] == digests[2]
+    assert len({*digests}) == 3
+
+
+def test_what_is_said_of_two_networks_of_one_class_tells_them_apart(data):
+    test, given = images.load("digits", "test"), {"eps": "0.1", "limit": 20}
+    first, second = (nn.Sequential(nn.Flatten(), nn.Linear(64, 10)) for _ in range(2))
+    audit = runs.audit(first, dataset=test, **given)
+    assert (audit.network, audits.audit_against(audit, second, dataset=test, **given).network) == ("Sequential", "Sequential-2")
+    with pytest.raises(UserError, match="holds the same weights"):
+        audits.audit_against(audit, first, dataset=test, **given)
+    with pytest.raises(UserError, match="unknown option of an audit 'fail_below'"):
+        classwise.audit(first, test, "0.1", fail_below=0.2)
 
 
 def test_a_network_of_a_program_may_leave_the_normalisation_to_the_audit(data):

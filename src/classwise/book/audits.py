@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from classwise import runs
 from classwise.book import build, notebooks
 from classwise.charts import audit_report, class_explorer
 from classwise.core.audit import Audit
+from classwise.core.errors import check_known
 from classwise.core.files import write
 from classwise.core.markup import decimal
 from classwise.runs import audits, store
@@ -29,6 +31,9 @@ _UNITS |= {"critical_radius": "pixels from 0 to 1"}
 
 def audit_in_full(network: Any, images: Any, *, against: Any = None, **options: Any) -> tuple[Path, dict[str, Any]]:
     """Return the page of the report of an audit and its numbers, as `classwise.audit` does."""
+    known = [name for name in signature(runs.audit).parameters if name not in ("weights", "dataset")]
+    check_known("option of an audit", options, known)
+    options["classes"] = list(options.get("classes") or ())
     audit = runs.audit(network, dataset=images, **options)
     other = None if against is None else audits.audit_against(audit, against, dataset=images, **options)
     for one in filter(None, (audit, other)):
@@ -36,7 +41,7 @@ def audit_in_full(network: Any, images: Any, *, against: Any = None, **options: 
         _write(store.run_folder(one) / REPORT, numbers(one))
     # The notebook of the report, in another process, reads the finished audits.
     folders = {"weights": str(store.run_folder(audit)), "against": other and str(store.run_folder(other))}
-    return write_report(audit, other, folders | {"classes": options.get("classes")})
+    return write_report(audit, other, folders | {"classes": options["classes"]})
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -43,8 +44,8 @@ _AT_ONCE, _TIMINGS = 2, "timings.json"
 # The root of the book, and the pages that read the verdicts of all sections.
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
-# The pages of networks of digits, and the page of recorded results alone, with their scale.
-_ON_DIGITS, _PEOPLE, _COMPARED = ("attack", "pgd"), "people", "matched"
+# The pages of networks of digits, and those of recorded results alone, with their scale.
+_ON_DIGITS, _READ, _COMPARED = ("attack", "pgd"), ("networks", "people"), "matched"
 # A page is executed at a scale that is only read and at that of the book, in folders of their own, and put together.
 RECORDED, COMPUTED, _EXECUTED = "recorded", "computed", "executed"
 COMING = "Results on digits are being computed. Load this page again once the build has ended."
@@ -65,7 +66,7 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     here = {section: digest(path for key in some if (path := key.path) is not None) for section, some in keys.items()}
     further: dict[str, list[str]] = {name: [*here.values(), *beside.values()] for name in _LEDGERS}
     audit = _recorded_audit()
-    recorded = digest(sorted(audit.rglob("*.*"))) if audit else ""
+    recorded = digest(_files(audit)) if audit else ""
     if audit and "laptop" in scales.scales_beside(scale):
         beside["audit"] = recorded
     networks = digest([path for name in ATTACKED if (path := store.weights(registry.training("quick", name, 0)))])
@@ -73,8 +74,8 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     further[HOME].append(networks)
     further["performance"] = [digest(benchmarks.files())]
     compared = _recorded_files([registry.request(BESIDE_PEOPLE, _COMPARED)])
-    further[_PEOPLE] = [digest([*people_file(_COMPARED).parent.glob("*.nc"), *compared])]
-    further["networks"] = [digest(sorted((data_folder() / "recorded" / "audits").rglob("*.*")))]
+    folders = people_file(_COMPARED).parent, data_folder() / "recorded" / "audits"
+    further |= {name: [digest([*chain.from_iterable(map(_files, folders)), *compared])] for name in _READ}
     result: dict[str, dict[str, str]] = {}
     for name in notebooks.names():
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]
@@ -88,6 +89,10 @@ def _recorded_files(requests: Iterable[Request]) -> list[Path]:
     """Return what is recorded of requests: also examples, features and traces, which pages show without computing."""
     folders = {store.recorded_folder(spec) for request in requests for spec, _ in request.pairs}
     return sorted(path for folder in folders for path in folder.rglob("*.nc"))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.*") if path.is_file())
 
 
 def _recorded_audit() -> Path | None:
@@ -191,9 +196,8 @@ def _execute(one: str, scale: str, made: str) -> float:
         scaled = scale != "quick" and "scale" in notebooks.parameters(source)
         only_read = scales.is_only_read(scale)
         given = {"scale": scale} if scaled else audit if only_read else {}
-        if name == _PEOPLE:
-            given, only_read = {"scale": _COMPARED}, True
-        execute(name, target, given, failed, lacking=only_read and name in (*_ON_DIGITS, _PEOPLE))
+        lacking = name in _READ or (only_read and name in _ON_DIGITS)
+        execute(name, target, {} if name in _READ else given, failed, lacking=lacking)
     elif audit:
         notebooks.execute(source, target, audit, failed)
     else:

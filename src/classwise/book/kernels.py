@@ -58,7 +58,7 @@ class _Provisioner(LocalProvisioner):
         self.process = _Kernel(target=_serve, args=given, daemon=True)
         # A process that is forked imports the script that called; one without a guard would run again, audits and all.
         main = vars(sys.modules["__main__"])
-        hidden = {name: main.get(name) for name in ("__file__", "__spec__")}
+        hidden: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
         main.update(dict.fromkeys(hidden))
         try:
             self.process.start()

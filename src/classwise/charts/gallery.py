@@ -5,7 +5,6 @@ import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -20,6 +19,7 @@ from classwise.charts.descriptions import capital, describe
 from classwise.charts.primitives import Choice, Show, explorer
 from classwise.charts.style import COLUMN, GREY, names_of, tooltip
 from classwise.core import datasets
+from classwise.core.identity import radius_value
 from classwise.core.spec import Evaluation, Subject
 from classwise.stats.confidence import confidence
 
@@ -194,7 +194,7 @@ def attack_live(
     def draw(chosen_class: str, chosen_defence: str = "", chosen_split: str = "", chosen_radius: str = "", **more: Any) -> Any:
         name, factor = chosen_defence or _name(subjects[0]), float(more.get("attacked_radius", 1))
         radius = chosen_radius or evaluation.eps or first[name].eps
-        radius = radius if factor == 1 else f"{factor * float(Fraction(radius)):.6g}"
+        radius = radius if factor == 1 else f"{factor * radius_value(radius):.6g}"
         network = name, str(more.get("chosen_attack", evaluation.attack)), chosen_split
         return chart(chosen_class, network, radius, int(more.get("attacked_images", 1)))
 

@@ -23,7 +23,8 @@ def exact_radius(eps: str | float, name: str = "eps") -> Fraction:
     text = str(eps).strip()
     try:
         # Not all that Fraction reads: digits of other scripts, and exponents that take all memory.
-        return Fraction(text if _NUMBER.fullmatch(text) else "")
+        number, _, denominator = (text if _NUMBER.fullmatch(text) else "").partition("/")
+        return Fraction(number) / Fraction(denominator or 1)
     except (ValueError, ZeroDivisionError):
         raise UserError(f"{name}={eps!r} is not a number; write a radius like 0.2 or 8/255") from None
 
@@ -48,7 +49,9 @@ def radius_text(eps: str | float, norm: str = "linf", name: str = "eps") -> str:
         advice = f"did you mean {value}/255?" if in_levels else "write a radius below 1, like 8/255"
         raise UserError(f"{name}={eps} covers the whole range of a pixel, 0 to 1; {advice}")
     text = str(eps).strip()
-    return text if "/" in text else format(Decimal(text).normalize(), "f")
+    if "/" in text:
+        return text if re.fullmatch(r"\d+/\d+", text) else str(value)
+    return format(Decimal(text).normalize(), "f")
 
 
 def radius_name(eps: str) -> str:

@@ -1,6 +1,6 @@
 """CIFAR-10H: how many people took each test image of CIFAR-10 for which class (Peterson et al. 2019), from its publisher.
 
-Its licence, CC BY-NC-SA 4.0, forbids to bundle the file with this project.
+Its licence, CC BY-NC-SA 4.0, forbids bundling the file with this project.
 """
 
 import hashlib

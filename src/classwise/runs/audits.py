@@ -15,7 +15,7 @@ from rich.console import Console
 
 from classwise.core import datasets
 from classwise.core.audit import Audit
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import NotRecorded, UserError, unknown
 from classwise.core.paths import check_file, data_folder
 from classwise.core.spec import Spec
 from classwise.papers import registry
@@ -64,12 +64,12 @@ def audit(
 
     weights: a file, the folder of a run, or the name of a defence, such as "trades": the network of the book; the folder of an
     audit with its report.json is that audit, whatever the other options say; a network of this program, which takes pixels in
-    [0, 1] and returns logits, is audited as a copy. dataset: a name, or the images. limit: number of images, the same of each
-    class (all of a class that has fewer). batch: None for an eighth of the images, from 8 to 50. home, out: folders, None for the
-    current one and for data/audits/. classes: those that are critical, only checked. For the others see `Audit`. A wrong option
-    is a UserError, before anything is trained. No outcomes are computed.
+    [0, 1] and returns logits, is audited as a copy, whatever model and width are. dataset: a name, or the images. limit: the
+    number of images, the same of each class (all of a class that has fewer). batch: None for an eighth of the images, from 8 to
+    50. home, out: folders, None for the current one and for data/audits/. classes: those that are critical, only checked. For
+    the others see `Audit`. A wrong option is a UserError, before anything is trained. No outcomes are computed.
     """
-    if isinstance(weights, str) and (Path(weights) / REPORT).is_file():
+    if isinstance(weights, str | Path) and (Path(weights) / REPORT).is_file():
         return _stored(Path(weights).resolve())
     from torch import nn
 
@@ -95,12 +95,19 @@ def audit(
 
 
 def _registered(given: "Images") -> str:
-    """Return the name that images of this program have from now on; a UserError for labels without a class."""
-    from classwise.runs.compute.audited_network import images_digest  # torch
+    """Return the name that images of this program have from now on; a UserError for other objects, and for wrong labels."""
+    from classwise.images import Images  # torch
+    from classwise.runs.compute.audited_network import images_digest
 
-    if len(given) and not 0 <= int(given.labels.min()) <= int(given.labels.max()) < len(given.classes):
-        found = f"{int(given.labels.min())} to {int(given.labels.max())}"
-        raise UserError(f"labels must be from 0 to {len(given.classes) - 1}, of {len(given.classes)} classes, got {found}")
+    if not isinstance(given, Images):
+        form = "images.Images(pixels, labels, torch.arange(len(labels)), classes), pixels as uint8"
+        raise UserError(f"images are a {type(given).__name__}; give the name of a dataset, or {form}")
+    labels, known = set(given.labels.tolist()), set(range(len(given.classes)))
+    if labels != known:
+        problem = f"labels of {len(known)} classes are 0 to {len(known) - 1}, each at least once"
+        raise UserError(
+            f"{problem}; got {min(labels, default=None)} to {max(labels, default=None)}, {len(labels)} different ones"
+        )
 
     def read(split: str, seed: int) -> "Images":
         if split != "test":
@@ -214,6 +221,8 @@ def audit_against(first: Audit, weights: "str | nn.Module", **options: Any) -> A
     from classwise.runs.compute import audited_network  # torch
 
     other = audit(weights, **options)
+    if not isinstance(weights, str) and other.network == first.network:
+        other = replace(other, network=f"{other.network}-2")
     if other.sha256 == first.sha256:
         name = weights if isinstance(weights, str) else other.network
         raise UserError(f"--against {name} holds the same weights as --weights; name others")
@@ -235,6 +244,8 @@ def published_networks(files: str | None = None) -> tuple[pd.DataFrame, xr.Datas
     them is computed into data/audits/. A UserError if it has none of the table.
     """
     home = data_folder() / "recorded" / "audits"
+    if not (home / "networks.csv").is_file():
+        raise NotRecorded(f"there is no table of published networks, {home / 'networks.csv'}")
     table = pd.read_csv(home / "networks.csv", index_col="network").fillna({"note": ""})
     paths = [path.resolve() for path in Path(files).expanduser().glob("*") if path.is_file()] if files else []
     here = {hashlib.sha256(path.read_bytes()).hexdigest(): str(path) for path in paths}
@@ -254,8 +265,9 @@ def published_networks(files: str | None = None) -> tuple[pd.DataFrame, xr.Datas
 
 def _published(row: Any, here: Mapping[str, str], home: Path) -> Audit:
     """Return the audit of a row of the table, whose module is in `home`; here: files of weights by their sha256."""
-    module, colon, _ = row.model.partition(":")
-    code = hashlib.sha256((home / f"{module}.py").read_bytes()).hexdigest() if colon else ""
+    from classwise.runs.compute.audited_network import code_digest  # torch
+
+    code = code_digest(row.model, str(home)) if ":" in row.model else ""
     given: dict[str, Any] = {"network": row.name, "weights": here.get(row.sha256, ""), "home": str(home), "code": code}
     given |= row[["sha256", "model", "normalise"]].to_dict()
     return Audit(dataset="cifar10", eps="4/255", per_class=100, batch=250, **given)

@@ -349,12 +349,12 @@ def own_code(subject: Subject, evaluation: Evaluation | None = None) -> str:
         for name in {getattr(one, field, None) for one in (subject, evaluation)} & set(entries):
             parts = (entries[name], *vars(entries[name]).values())
             codes: list[Any] = [part if inspect.isroutine(part) else type(part) for part in parts]
-            sources |= set(map(_source, codes))
+            sources |= set(map(users_source, codes))
     return digest(sorted(sources - {""})) if sources - {""} else ""
 
 
 @cache  # of what runs, whatever becomes of its file
-def _source(code: Any) -> str:
+def users_source(code: Any) -> str:
     """Return the source of a function or a class; "" for what is not a user's, or is in no file."""
     with suppress(OSError, TypeError):
         return inspect.getsource(code) if is_users(Path(inspect.getfile(code))) else ""

@@ -16,7 +16,7 @@ def p_text(p: float) -> str:
 
 def p_value(p: float, symbol: str = "p") -> str:
     """Return a p-value with its symbol: "p = 0.012", "p < .001", "p unknown" for NaN."""
-    return f"{symbol} {'= ' * (p >= 0.001)}{p_text(p)}"
+    return f"{symbol} {'= ' if p >= 0.001 else ''}{p_text(p)}"
 
 
 def permute_mistakes(count: xr.DataArray, draws: int, seed: int) -> xr.DataArray:

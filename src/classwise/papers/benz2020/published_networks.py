@@ -28,7 +28,7 @@ def add_measured(table: pd.DataFrame, outcomes: xr.Dataset) -> pd.DataFrame:
     """
     clean = metrics.overall(aggregate.counts(outcomes.sel(attack="clean"))).to_series().reindex(table.index)
     complete = (outcomes.truth >= 0).any("image").all("attack").to_series().reindex(table.index, fill_value=False)
-    return table.assign(measured=clean, shown=complete & ~((clean - table["published"]).abs() >= CLOSE))
+    return table.assign(measured=clean, shown=complete & ~((clean - table["published"]).abs().round(6) >= CLOSE))
 
 
 def trainings(table: pd.DataFrame, *, ours: bool = True) -> dict[str, list[str]]:
@@ -63,9 +63,7 @@ def answer(outcomes: xr.Dataset, table: pd.DataFrame) -> str:
     best = rates.sel(label=BEST).max("label") == rates.max("label")
     both, first, second = (int(some.sum()) for some in (worst & best, worst, best))
     text = f"Cat, bird or deer is the worst class, and automobile or ship the best, in {both} of {len(worst)} networks of others."
-    text = (
-        f"**{text}** By itself, the first holds in {first}, the second in {second}. In bootstrap draws of the images, the worst"
-    )
+    text = f"**{text}** The worst class is as expected in {first} of them, the best in {second}. In bootstrap draws, the worst"
     return f"{text} class is one of the three in at least {float(share.min()):.0f} % ({share.idxmin('network').item()})."
 
 

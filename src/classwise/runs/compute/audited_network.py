@@ -28,6 +28,7 @@ from classwise.core.paths import images_folder, is_users
 from classwise.images import Images
 from classwise.models.modes import eval_mode, frozen, look_like_probabilities
 from classwise.runs.compute.device import device
+from classwise.runs.store import users_source
 
 # A network so many times as wide as the weights of a file is not the one that was trained.
 _WIDER = 2
@@ -64,17 +65,23 @@ def images_digest(images: Images) -> str:
 
 
 def keep(network: nn.Module, audit: Audit) -> str:
-    """Keep a copy of a network for audits, and return a digest of its weights and of its logits for a few images of an audit.
+    """Keep a copy of a network for audits, and return a digest of its weights, its code, and what it does on a few images.
 
-    The logits stand for its code, which no file may hold.
+    Logits and gradients stand for code that is in no file. A UserError is raised if the network cannot be copied or used.
     """
-    few = _few(audit)
-    model = _normalised(copy.deepcopy(network), audit, few).eval().to(device())
+    try:
+        copied = copy.deepcopy(network)
+    except Exception as error:  # whatever its tensors and hooks raise
+        advice = "build it anew and load its state_dict, or audit a file of weights"
+        raise UserError(f"the network cannot be copied ({reason(error, audit.home)}); {advice}") from error
+    model = _normalised(copied, audit, few := _few(audit)).eval().to(device())
     _try(model, few, audit)
-    with torch.no_grad():
-        logits = model(few.batch(slice(None))[0])
-    content = hashlib.sha256()
-    for name, value in [*model.state_dict().items(), ("logits", logits.float().round(decimals=3))]:
+    with frozen(model):
+        shown = input_gradient(model, *few.batch(slice(None)), cross_entropy)
+    content = hashlib.sha256("\n".join(sorted(map(users_source, {*map(type, network.modules())}))).encode())
+    # What rounding changes is not meant.
+    rounded = [(1000 * value / value.abs().amax().clamp_min(1e-30)).round() for value in shown[:2]]
+    for name, value in [*model.state_dict().items(), *zip(("logits", "gradient"), rounded, strict=True)]:
         content.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         content.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     _GIVEN[digest := content.hexdigest()] = model
@@ -85,6 +92,8 @@ def network(audit: Audit) -> nn.Module:
     """Return the network of an audit in eval mode, on the device; a UserError if it fails on the first few images."""
     if audit.sha256 in _GIVEN:
         return _GIVEN[audit.sha256]
+    if not audit.weights:
+        raise UserError(f"{audit.name} lacks results that an audit has by now; carry it out again, with its weights")
     if not Path(audit.weights).is_file() or digest(Path(audit.weights)) != audit.sha256:
         raise UserError(f"{audit.weights} has changed since the audit began; start it again")
     if audit.code and code_digest(audit.model, audit.home) != audit.code:
