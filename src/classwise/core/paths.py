@@ -66,11 +66,13 @@ def check_folder(folder: Path, name: str) -> None:
 
 
 def check_file(path: Path, name: str, advice: str) -> None:
-    """Raise a UserError, which calls the file `name` and ends with `advice`, if it does not exist, or is a folder."""
+    """Raise a UserError, which calls the file `name` and ends with `advice`, if it does not exist, or is a folder or a device."""
     if path.is_dir():
         raise UserError(f"{path} is a folder; {advice}")
     if not path.exists():
         raise UserError(f"there is no {name} {path}; {advice}")
+    if not path.is_file():  # what a device or a pipe holds can be read once only
+        raise UserError(f"{path} is no regular file; {advice}")
 
 
 def build_folder() -> Path:

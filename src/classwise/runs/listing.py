@@ -201,6 +201,8 @@ def _cell(value: Any) -> str:
 
 def folder_of(run_id: str) -> Path:
     """Return the folder of the run whose id is `run_id` or begins with it; a UserError if there are none or several."""
+    if not run_id.strip():
+        raise UserError("the id is empty; `classwise list` prints the ids of all runs")
     folders: dict[str, Path] = {}
     for folder in store.stored_runs():  # those that were computed here first, as results are read
         folders.setdefault(folder.name.rpartition("-")[2], folder)

@@ -27,6 +27,8 @@ def parse_seconds(text: str) -> float:
         raise UserError(f"a budget is a time like 9m, 30s or 1h30m, in {units}, got {text!r}")
     if seconds <= 0:
         raise UserError(f"a budget must be above 0, got {text!r}; write a time like 9m")
+    if seconds > threading.TIMEOUT_MAX:
+        raise UserError(f"a budget of {text!r} is longer than this program can wait; write a time like 9m")
     return seconds
 
 
