@@ -221,8 +221,8 @@ def test_outcomes_say_what_they_speak_of(data, small):
 
 def test_a_section_is_judged_at_its_scale_and_told_where_it_cannot_be(data, small, monkeypatch):
     asked = sections.Request((small,), (Evaluation(attack="clean"), Evaluation(attack="pgd-20", options={"steps": 2})))
-    monkeypatch.setattr(registry, "request", lambda section, scale, **rest: asked)
-    monkeypatch.setattr(registry, "base", lambda scale: asked)  # which else is trained
+    monkeypatch.setattr(registry, "request", lambda section, scale, **rest: replace(asked, scale=scale))
+    monkeypatch.setattr(registry, "base", lambda scale: replace(asked, scale=scale))  # which else is trained
     section = "tian2021/4-1-class-bias"
     short = judge.verdicts("short", [], sections=[section])
     excluded = {one.claim.exclusion("digits") for one in short if one.claim.exclusion("digits")}
