@@ -583,7 +583,7 @@ def test_a_program_audits_the_network_that_it_holds(data, tmp_path):
         ),
         (lambda given: given.update(normalise="dataset"), "normalise=dataset needs the training images of your program"),
         (lambda given: given.update(dataset=given["dataset"].select_classes("3", "5")), "at least once; got 3 to 5, 2 different"),
-        (lambda given: given.update(dataset=(1, 2)), "images are a tuple; give the name of a dataset, or images.Images"),
+        (lambda given: given.update(dataset=(1, 2)), "images are a tuple; give the name of a dataset, or classwise.images"),
         (
             lambda given: given["weights"].register_buffer("kept", given["weights"][1].weight * 2),
             "the network cannot be copied",

@@ -32,7 +32,7 @@ _UNITS |= {"critical_radius": "pixels from 0 to 1"}
 def audit_in_full(network: Any, images: Any, *, against: Any = None, **options: Any) -> tuple[Path, dict[str, Any]]:
     """Return the page of the report of an audit and its numbers, as `classwise.audit` does."""
     known = [name for name in signature(runs.audit).parameters if name not in ("weights", "dataset")]
-    check_known("option of an audit", options, known)
+    check_known("option of an audit", options, [*known, "against"])
     options["classes"] = list(options.get("classes") or ())
     audit = runs.audit(network, dataset=images, **options)
     other = None if against is None else audits.audit_against(audit, against, dataset=images, **options)

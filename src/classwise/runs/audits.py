@@ -100,7 +100,7 @@ def _registered(given: "Images") -> str:
     from classwise.runs.compute.audited_network import images_digest
 
     if not isinstance(given, Images):
-        form = "images.Images(pixels, labels, torch.arange(len(labels)), classes), pixels as uint8"
+        form = "classwise.images.Images of pixels (uint8), labels, their positions, and the names of the classes"
         raise UserError(f"images are a {type(given).__name__}; give the name of a dataset, or {form}")
     labels, known = set(given.labels.tolist()), set(range(len(given.classes)))
     if labels != known:

@@ -63,8 +63,10 @@ def answer(outcomes: xr.Dataset, table: pd.DataFrame) -> str:
     best = rates.sel(label=BEST).max("label") == rates.max("label")
     both, first, second = (int(some.sum()) for some in (worst & best, worst, best))
     text = f"Cat, bird or deer is the worst class, and automobile or ship the best, in {both} of {len(worst)} networks of others."
-    text = f"**{text}** The worst class is as expected in {first} of them, the best in {second}. In bootstrap draws, the worst"
-    return f"{text} class is one of the three in at least {float(share.min()):.0f} % ({share.idxmin('network').item()})."
+    text = f"**{text}** Standard networks are judged on clean images, robust ones under attack."
+    text += f" The worst class is as expected in {first}, the best in {second}." * bool(first + second > 2 * both)
+    sure = f"{float(share.min()):.0f} % ({share.idxmin('network').item()})"
+    return f"{text} In bootstrap draws, the worst class is one of the three in at least {sure}."
 
 
 def orders(outcomes: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
