@@ -212,7 +212,8 @@ def _result(future: Future[Timing | None]) -> Timing | Exception | None:
             "its worker was killed repeatedly: for lack of memory (use fewer workers or a smaller batch) or at the end of its "
             "time; what is finished is kept, run it again"
         )
-    assert isinstance(failure, Exception)
+    if not isinstance(failure, Exception):
+        return RuntimeError(repr(failure))
     return failure.with_traceback(future.traceback())
 
 
