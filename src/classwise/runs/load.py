@@ -70,12 +70,13 @@ def _places(items: Iterable[_Item], taken: Collection[str] = ()) -> dict[_Item, 
     return {item: {name: values.get(name, "") for name in varied} for item, values in flat.items()}
 
 
-def history(specs: Sequence[Spec], *, workers: int | None = None) -> xr.Dataset:
+def history(runs: Sequence[Spec] | Request, *, workers: int | None = None) -> xr.Dataset:
     """Return the training histories of runs (schema "history 1"), along defence, seed and every other field that varies.
 
-    Runs are trained first if necessary. Combinations of fields without a run have zero counts. A field or an option with a name
-    of the schema is the dimension "training_attack" or "option_beta".
+    runs: or what a section requests, without its parts. Runs are trained first if necessary. Combinations of fields without a
+    run have zero counts. A field or an option with a name of the schema is the dimension "training_attack" or "option_beta".
     """
+    specs = runs.specs if isinstance(runs, Request) else runs
     keys = [Key(spec) for spec in specs]
     rows = [(place, ensure.get(Key(spec), keys, workers)) for spec, place in _places(specs, _IN_HISTORY).items()]
     return combine_rows(rows).assign_attrs(describe.provenance_attributes(rows))
