@@ -38,7 +38,8 @@ def audit_in_full(network: Any, images: Any, *, against: Any = None, **options: 
     other = None if against is None else audits.audit_against(audit, against, dataset=images, **options)
     for one in filter(None, (audit, other)):
         audits.run_audit(one)
-        _write(store.run_folder(one) / REPORT, numbers(one))
+    if other:
+        _write(store.run_folder(other) / REPORT, numbers(other))
     # The notebook of the report, in another process, reads the finished audits.
     folders = {"weights": str(store.run_folder(audit)), "against": other and str(store.run_folder(other))}
     return write_report(audit, other, folders | {"classes": options["classes"]})
@@ -59,19 +60,19 @@ def write_report(
     folder = store.run_folder(audit)
     page = folder / f"{'report' if against is None else f'against-{against.id}'}.html"
     target = page.with_suffix(".ipynb")
-    # The report is made in another folder. It has no formulas, but a class may be named like one: MathJax is left out.
-    notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb", bar=sys.stderr.isatty())
-    name = audit.network if against is None else f"{audit.network} against {against.network}"
-    notebooks.standalone(target, page, build.scripts()[:1], build.style(), f"{name}: an audit", code=False)
     report = numbers(audit)
     if limit is not None:
         least = round(100 * limit, 9)
         # Under a warning the accuracy may be misleading.
         passed = round(report["worst_class"]["accuracy"], 9) >= least and set(report["warnings"]) <= {sanity.FLAT}
         report["fail_below"] = {"limit": least, "passed": passed}
+    _write(folder / REPORT, report)
+    # The report is made in another folder. It has no formulas, but a class may be named like one: MathJax is left out.
+    notebooks.execute(notebooks.find("audit"), target, parameters, folder / "failed.ipynb", bar=sys.stderr.isatty())
+    name = audit.network if against is None else f"{audit.network} against {against.network}"
+    notebooks.standalone(target, page, build.scripts()[:1], build.style(), f"{name}: an audit", code=False)
     content = report if against is None else report | {"against": comparison(audit, against)}
-    for place, data in {folder / REPORT: report, page.with_suffix(".json"): content}.items():
-        _write(place, data)
+    _write(page.with_suffix(".json"), content)
     return page, content
 
 
