@@ -53,7 +53,7 @@ _GUIDE = (
 )
 # The pages of no paper by the part of the book. "data" is written when the book is rendered.
 _PAGES = {
-    "What holds": ("claims", "papers"),
+    "What holds": ("claims", "papers", "levels"),
     "Attacks and defences": ("attack", "pgd", "performance", "defences"),
     "Audits": ("audit", "networks", "people"),
     "Results": ("data", "settings"),

@@ -24,7 +24,7 @@ from classwise.book import data, notebooks, scale_switch
 from classwise.core.files import digest, write
 from classwise.core.markup import plural
 from classwise.core.paths import build_folder, checkout, data_folder
-from classwise.papers import registry, scales
+from classwise.papers import levels, registry, scales
 from classwise.papers.home import ATTACKED
 from classwise.papers.sections import Request
 from classwise.runs import store
@@ -45,7 +45,7 @@ _AT_ONCE, _TIMINGS = 2, "timings.json"
 HOME = "index"
 _LEDGERS = ("claims", "papers", HOME)
 # The pages of networks of digits, and those of recorded results alone, with their scale.
-_ON_DIGITS, _READ, _COMPARED = ("attack", "pgd"), ("networks", "people"), "matched"
+_ON_DIGITS, _READ, _COMPARED = ("attack", "pgd"), ("networks", "people", "levels"), "matched"
 # A page is executed at a scale that is only read and at that of the book, in folders of their own, and put together.
 RECORDED, COMPUTED, _EXECUTED = "recorded", "computed", "executed"
 COMING = "Results on digits are being computed. Load this page again once the build has ended."
@@ -76,6 +76,7 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     compared = _recorded_files([registry.request(BESIDE_PEOPLE, _COMPARED)])
     folders = people_file(_COMPARED).parent, data_folder() / "recorded" / "audits"
     further |= {name: [digest([*chain.from_iterable(map(_files, folders)), *compared])] for name in _READ}
+    further["levels"] = [*beside.values(), digest(_recorded_files(levels.requests().values()))]
     result: dict[str, dict[str, str]] = {}
     for name in notebooks.names():
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]
@@ -280,7 +281,7 @@ def execute_pages(shown: Collection[Page], console: Console, before: float = 0.0
         ProcessPoolExecutor(_AT_ONCE, get_context("spawn"), end_with_parent) as workers,
     ):
         # The longest first, and last the pages that read the verdicts of all others, which else were computed twice.
-        took, last = _usual_seconds(), {f"{COMPUTED}/{name}" for name in _LEDGERS}
+        took, last = _usual_seconds(), {f"{COMPUTED}/{name}" for name in (*_LEDGERS, "levels")}
         order = sorted(stale, key=lambda one: (one in last, -took[one]))
         futures = {workers.submit(_execute, one, scale, stale[one]): one for one in order if one not in last}
         # The results to download, at the same time; `build` finds them, or makes what failed.
