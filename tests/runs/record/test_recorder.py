@@ -4,9 +4,9 @@ import io
 import json
 import shutil
 import signal
+import sys
 import tarfile
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import store
 from classwise.runs.compute import budget, device, evaluate, train
-from classwise.runs.compute.budget import Budget, OutOfTime
+from classwise.runs.compute.budget import Budget
 from classwise.runs.record import archive, queue, recorder
 from classwise.runs.record.queue import Item
 from classwise.runs.schedule import flops, plan, pool
@@ -139,9 +139,17 @@ def test_a_time_is_read(text, seconds):
 
 
 def test_what_takes_longer_than_ever_is_ended():
-    with pytest.raises(OutOfTime), Budget(0.3, time.monotonic()).ringing():
-        time.sleep(300)
+    assert not Budget(0.3, time.monotonic()).finish(lambda: time.sleep(300))
+    assert Budget(60, time.monotonic()).finish(lambda: None)
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_the_alarm_ends_the_work_and_nothing_after_it(monkeypatch):
+    """A process of low priority may hear it on its way out of the work."""
+    rings, budget = [], Budget(60, time.monotonic())
+    monkeypatch.setattr(signal, "signal", lambda number, ring: rings.append(ring))
+    assert not budget.finish(lambda: rings[0](signal.SIGALRM, sys._getframe()))
+    rings[0](signal.SIGALRM, sys._getframe())
 
 
 def slowly(monkeypatch, clock, seconds):
@@ -159,7 +167,7 @@ def slowly(monkeypatch, clock, seconds):
             return real(*args, told, **rest)
 
         monkeypatch.setattr(where, name, late)
-    monkeypatch.setattr(Budget, "ringing", lambda self: nullcontext())
+    monkeypatch.setattr(signal, "setitimer", lambda *seconds: None)
 
 
 def test_what_no_budget_of_this_size_can_hold_is_said(data, small, done, tmp_path):

@@ -4,8 +4,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 
@@ -52,24 +51,30 @@ class Budget:
         """Seconds left for work."""
         return self.began + self.seconds - self.margin - self.clock()
 
-    @contextmanager
-    def ringing(self) -> Iterator[None]:
-        """Raise OutOfTime within the block when only the margin is left.
+    def finish(self, work: Callable[[], object]) -> bool:
+        """Do some work until only the margin is left, or until it raises OutOfTime, and return whether it ended.
 
-        A guard against steps that take longer than expected. It needs signals, and works in the main thread only.
+        The alarm is a guard against steps that take longer than expected. It needs signals and works in the main thread only.
         """
-        if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-            yield
-            return
+        alarmed = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
         def ring(number: int, frame: FrameType | None) -> None:
-            raise OutOfTime
+            # A process of low priority may be about to leave: an exception would then meet whatever it does next.
+            while frame is not None and frame.f_code is not work.__code__:
+                frame = frame.f_back
+            if frame is not None:
+                raise OutOfTime
 
-        before = signal.signal(signal.SIGALRM, ring)
-        # Repeatedly, since an exception that is raised in a destructor is only printed.
-        signal.setitimer(signal.ITIMER_REAL, max(self.left, 0.001), max(self.margin / 4, 0.2))
+        if alarmed:
+            before = signal.signal(signal.SIGALRM, ring)
+            # Repeatedly, since an exception that is raised in a destructor is only printed.
+            signal.setitimer(signal.ITIMER_REAL, max(self.left, 0.001), max(self.margin / 4, 0.2))
         try:
-            yield
+            work()
+            return True
+        except OutOfTime:
+            return False
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            if alarmed:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ def compute_timed(key: Key, report: train.Report, policy: Policy) -> Timing:
     """
     repair, by, budget = policy
     clock: Callable[[], float] = time.perf_counter if budget is None else budget.clock
-    steps, before, finished = list[tuple[float, int, int]](), clock(), False
+    steps, before = list[tuple[float, int, int]](), clock()
 
     def step(phase: str, done: int, total: int) -> None:
         nonlocal before
@@ -87,13 +87,14 @@ def compute_timed(key: Key, report: train.Report, policy: Policy) -> Timing:
         if budget is not None and phase != "rebuild" and done < total and budget.left < took:
             raise OutOfTime
 
-    with device.one_thread(), nullcontext() if budget is None else budget.ringing():
-        try:
-            if key.evaluation is not None:
-                train.train(key.spec, train.no_report, repair=repair)
-            by(key, step, repair=repair)
-            finished = True
-        except OutOfTime:
-            pass
+    def work() -> None:
+        if key.evaluation is not None:
+            train.train(key.spec, train.no_report, repair=repair)
+        by(key, step, repair=repair)
+
+    with device.one_thread():
+        if budget is None:
+            work()
+        finished = budget is None or budget.finish(work)
     (began, first, _), (ended, done, total) = (steps[0], steps[-1]) if steps else ((0.0, 0, 1), (0.0, 0, 1))
     return Timing(device.name_and_threads()[0], (done - first) / total, ended - began, finished)
