@@ -3,7 +3,8 @@
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import browser
@@ -46,7 +47,7 @@ def looked_at(names: Sequence[str], *settings: tuple[str, int]) -> pytest.MarkDe
 
     Of the pages of words, which share one style, a dark one is of each kind.
     """
-    places = [(name, *setting) for setting in settings for name in names if setting != DARK or name in (*DRAWN, *WORDS)]
+    places = [(name, *setting) for name in names for setting in settings if setting != DARK or name in (*DRAWN, *WORDS)]
     return pytest.mark.parametrize("shown", places, indirect=True, ids=lambda place: "-".join(map(str, place)))
 
 
@@ -76,12 +77,30 @@ class Shown(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def shown(visit, request) -> Iterator[Shown]:
+def turn(visit) -> Iterator[Callable[[str, int], Page]]:
+    """A function that opens a page and closes the one before; what is open is kept, whatever its scheme."""
+    with ExitStack() as opened:
+        place: list[tuple[str, int]] = []
+
+        def turn(name: str, width: int) -> Page:
+            if place[-1:] != [(name, width)]:
+                opened.close()
+                place.append((name, width))
+                turn.page = opened.enter_context(visit(name, "light", width, ""))
+            return turn.page
+
+        yield turn
+
+
+@pytest.fixture(scope="module")
+def shown(turn, request) -> Shown:
     """A page with its charts, for tests that leave it as it was."""
     name, scheme, width = request.param
-    with visit(name, scheme, width, "") as page:
-        all_drawn(page, name)
-        yield Shown(page, name, scheme, width)
+    page = turn(name, width)
+    page.emulate_media(color_scheme=scheme)
+    expect(page.locator("html")).to_have_attribute("data-theme", scheme)
+    all_drawn(page, name)
+    return Shown(page, name, scheme, width)
 
 
 def each_scale(page: Page) -> Iterator[None]:
