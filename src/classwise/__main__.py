@@ -41,14 +41,12 @@ def _address(given: str | None) -> str | None:
 
 
 def _path(option: str, given: str) -> Path:
-    """Return the path that an option names; a UserError if it is empty."""
     if not given.strip():
         raise UserError(f"{option} is empty; name a file or a folder, or leave it out")
     return Path(given).expanduser()
 
 
 def _scale(given: str | None) -> str | None:
-    """Return the name of a scale; a UserError unless there is one."""
     from classwise.papers.scales import SCALES
 
     check_known("scale", [] if given is None else [given], SCALES)
@@ -178,7 +176,6 @@ def render_notebook(
 
 
 def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
-    """Raise a UserError if a parameter of a notebook names something that does not exist."""
     from classwise import runs
     from classwise.core import datasets
     from classwise.papers import registry
@@ -356,7 +353,6 @@ def fetch_data(what: Annotated[str, typer.Argument(help="human-labels: votes of 
 
 
 def _check_data_folder() -> None:
-    """Raise a UserError if there is no data folder and none can be made."""
     paths.check_data_folder(writing=not paths.data_folder().exists())
 
 

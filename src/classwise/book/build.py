@@ -152,7 +152,6 @@ def ensure_runs(wanted: "Wanted", scale: str, console: Console, **workers: Any) 
 
 
 def _run_sphinx(sources: Path, fresh: Path) -> None:
-    """Render the pages of a folder with jupyter-book into the folder `fresh`."""
     options = ["--path-output", str(fresh), "--quiet", "--warningiserror", "--keep-going"]
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(sources), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -252,7 +251,6 @@ def build(scale: str, console: Console, workers: int | None = None, scheduler: s
 
 
 def _render(scale: str, console: Console) -> bool:
-    """Render the book with the results to download; return whether anything had changed."""
     data.write_files(scale, build_folder() / "data")
     return render(console)
 

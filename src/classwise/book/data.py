@@ -124,7 +124,6 @@ def outcomes(items: list[Stored]) -> pd.DataFrame:
 
 
 def _categories(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose columns of text are categories."""
     return table.astype({name: "category" for name in table if not pd.api.types.is_numeric_dtype(table[name])})
 
 
@@ -141,7 +140,6 @@ def catalogue(items: list[Stored]) -> pd.DataFrame:
 
 
 def _inside(path: Path) -> str:
-    """Return the path of a result in the archive, which is that below the data folder."""
     return path.relative_to(data_folder()).as_posix()
 
 
@@ -189,13 +187,11 @@ def write_files(scale: str, folder: Path) -> bool:
 
 
 def _texts() -> dict[str, bytes]:
-    """Return the texts of the archive by their names: how to cite it, and under which terms it is."""
     places = {"CITATION.cff": "CITATION.cff", "LICENSE": "LICENSE", "SOURCES.md": "book/licence.md"}
     return {name: (checkout() / place).read_bytes() for name, place in places.items()}
 
 
 def _checksums(files: Mapping[str, bytes]) -> bytes:
-    """Return the checksums of contents by their names, as sha256sum writes them."""
     return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items()).encode()
 
 
@@ -218,7 +214,6 @@ def page(folder: Path) -> str:
 
 
 def _offered(folder: Path) -> str:
-    """Return a table of links to the files of a folder, with their sizes."""
     lines = ["| file | size | what is in it |", "|---|---|---|"]
     for name, meaning in zip((*file_names().values(), CHECKSUMS), (*NAMES.values(), "the checksums below"), strict=True):
         size = (folder / name).stat().st_size
@@ -228,7 +223,6 @@ def _offered(folder: Path) -> str:
 
 
 def _explained() -> str:
-    """Return a folded table of the fields of each kind of file."""
     parts = []
     for file, group in dictionary().replace(r"\|", "or", regex=True).groupby("file", sort=False):
         rows = [f"| `{row.field}` | {row.unit} | {row.meaning} | {row.source} |" for row in group.itertuples()]

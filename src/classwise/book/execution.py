@@ -97,7 +97,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _recorded_audit() -> Path | None:
-    """Return the folder of the audit of a network of scale "laptop" that the page "audit" shows."""
     return next((path.parent for path in sorted((data_folder() / "recorded" / "audits").glob(f"*/{REPORT}"))), None)
 
 

@@ -49,7 +49,6 @@ def table(spec: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _tidy(text: str, title: str) -> pd.DataFrame:
-    """Return the rows of one source of data under the names of the dictionary; title: of the column `value`."""
     rows = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
     names = column_names(rows.columns)
     if "step" in rows and not rows["step"].str.isdigit().all():

@@ -18,7 +18,6 @@ IMPORTED = [
 
 
 def _serve(arguments: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
-    """Be a kernel, in a process of its own."""
     os.setsid()
     # The process that forks ends when all its clients have, and this kernel when that one has: it must not count as a client.
     os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]

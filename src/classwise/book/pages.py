@@ -83,7 +83,6 @@ def _number(cell: "NotebookNode", page: str, number: str, figure: dict[str, str]
 
 
 def _recompute(name: str, last: list["NotebookNode"], node: "NotebookNode") -> list["NotebookNode"]:
-    """Return the folded block at the end of a page: one cell with the outputs of those tagged "provenance"."""
     import nbformat
 
     if name not in notebooks.names():

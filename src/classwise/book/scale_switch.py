@@ -30,7 +30,6 @@ _LACKING = {NotRecorded.__name__, MeasurementError.__name__, *_NEVER}
 
 
 def _read(path: Path, *added: str) -> "NotebookNode":
-    """Return an executed notebook without the cells that papermill added with some tags."""
     import nbformat  # slow to import
 
     node: NotebookNode = nbformat.read(path, as_version=4)
@@ -39,7 +38,6 @@ def _read(path: Path, *added: str) -> "NotebookNode":
 
 
 def _write(node: "NotebookNode", path: Path, head: str = "") -> None:
-    """Write a notebook, with some HTML below its title."""
     import nbformat
 
     node.cells[1:1] = [nbformat.v4.new_markdown_cell(head)] if head else []
@@ -133,7 +131,6 @@ def put_beside(name: str, notebook: Path, book: Path, given: Mapping[str, Any]) 
 
 
 def _usual(name: str, scale: str, key: str) -> Any:
-    """Return the values of a parameter of a section, such as "seeds" or "eps", in its stored runs."""
     runs = [vars(spec) for spec in keep_stored(registry.request(name, scale)).specs] if name in registry.SECTIONS else []
     values = list(dict.fromkeys(run.get(key.removeprefix("eval_"), run.get(key.removesuffix("s"))) for run in runs))
     return values[0] if len(values) == 1 else values or "the default"
@@ -145,12 +142,10 @@ def seconds_of(node: "NotebookNode") -> float:
 
 
 def _values(cell: "NotebookNode") -> int:
-    """Return how many rows of data the charts of a cell show; 0 without a chart."""
     return sum(len(figures.table(spec)) for spec in figures.specifications(cell.outputs))
 
 
 def _errors(cells: Sequence["NotebookNode"]) -> Iterator[tuple[int, "NotebookNode"]]:
-    """Yield the errors among the outputs of cells, with the numbers of the cells."""
     outputs = ((number, output) for number, cell in enumerate(cells) for output in cell.get("outputs", []))
     yield from ((number, output) for number, output in outputs if output.output_type == "error")
 
@@ -190,7 +185,6 @@ def split_by_scale(outputs: Sequence["NotebookNode"]) -> dict[str, list["Noteboo
 
 
 def _only_computed(scales: tuple[str, str], never: bool = False) -> str:
-    """Return that results are of the computed scale alone; never: the other scale cannot have them."""
     return html.escape(f"{_lacking(scales[0], never)}; {datasets.title(dataset_of(scales[1]))} shown.")
 
 

@@ -46,7 +46,6 @@ def title_figures(app: Sphinx, document: nodes.document) -> None:
 
 
 def _figures(document: nodes.document) -> Iterator[tuple[nodes.Element, dict[str, Any]]]:
-    """Yield the outputs of numbered cells, with the metadata of the figure."""
     for cell in list(document.findall(nodes.container)):
         figure = cell.get("cell_metadata", {}).get("figure") if cell.get("nb_element") == "cell_code" else None
         outputs = (output for output in cell.children if output.get("nb_element") == "cell_code_output")

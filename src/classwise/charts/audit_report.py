@@ -68,7 +68,6 @@ def rate(count: xr.DataArray) -> str:
 
 
 def _class_rate(count: xr.DataArray, label: str) -> str:
-    """Return the same of one class, and what most of its mistakes are."""
     row, text = count.sel(label=label), rate(count.sel(label=[label]))
     mistakes = row.where(row.predicted != label, 0)
     most, share = escape(mistakes.idxmax("predicted").item()), 100 * int(mistakes.max()) / max(int(row.sum()), 1)
@@ -109,14 +108,12 @@ def attack_summary(audit: Audit, count: xr.DataArray, check: masking.BlackBoxChe
 
 
 def _attack_name(audit: Audit, name: str) -> str:
-    """Return an attack with what distinguishes it from its default."""
     cheap = f"{audit.cheap.attack} ({audit.cheap.options['steps']} steps, radii up to {radius_name(audit.eps)})"
     queries = f"{name} (up to {audit.queries:,} queries)"
     return cheap if name == masking.CURVE else queries if "square" in name else name
 
 
 def _black_box(audit: Audit, check: masking.BlackBoxCheck) -> str:
-    """Return what Square broke of the images that are left, and what it can detect on so many."""
     if not check.left:
         return (
             f"Attacks with gradients broke all {check.correct:,} images that are classified correctly: none is left for Square."

@@ -213,7 +213,6 @@ def radius_counts(outcomes: xr.Dataset, curve: xr.Dataset) -> xr.DataArray:
 
 
 def _radius(count: xr.DataArray) -> alt.X:
-    """Return the axis of the radius, with a mark at each that was evaluated, as it was written."""
     names = {f"{radius:.6g}": eps for radius, eps in zip(count.radius.values, count.eps.values, strict=True)}
     words = " : ".join(f"format(datum.value, '.6') === format({number}, '.6') ? '{eps}'" for number, eps in names.items())
     values = [float(radius) for radius in count.radius.values]

@@ -42,7 +42,6 @@ def class_ranking(
 
 
 def _ranks(table: pd.DataFrame, kinds: Sequence[str]) -> list[Any]:
-    """Return the layers of a ranking; kinds: the words of the legend, for `value` and the columns of _MARKS."""
     # Where all classes are equal, none stands out.
     place = "datum.highest == datum.lowest ? 'other' : datum.value == datum.highest ? 'best' : "
     place += "datum.value == datum.lowest ? 'worst' : 'other'"
@@ -188,7 +187,6 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
 
 
 def _pictures(base: alt.Chart, sides: alt.Color) -> Any:
-    """Return some of the images that only one method classifies correctly, in a row for each of the two, framed in its colour."""
     some = base.transform_filter("datum.url && (chosen_class == 'all' || datum.label == chosen_class)")
     some = some.transform_window(place="row_number()", groupby=["what"], sort=[alt.SortField("label")])
     some = some.transform_filter(f"datum.place <= {_ROW}")

@@ -80,7 +80,6 @@ class Look:
 
 
 def _table(array: xr.DataArray) -> pd.DataFrame:
-    """Return an array as a table whose members of dimensions are words."""
     table = wide_bounds(array) if "bound" in array.dims else frame(array)
     return table.assign(**{str(dim): table[str(dim)].astype(str) for dim in array.dims if dim != "bound"})
 
@@ -91,7 +90,6 @@ def _place(array: xr.DataArray) -> pd.DataFrame:
 
 
 def _digits(values: pd.Series) -> int:
-    """Return how many digits after the point numbers of this size need."""
     largest = values.abs().max()
     return 0 if largest >= 20 else 1 if largest >= 2 else 2
 

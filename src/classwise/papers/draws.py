@@ -160,7 +160,6 @@ class Quantity:
         return measured.copy(data=self.to_scale(measured.values))
 
     def _of_seed(self, seed: int) -> np.ndarray:
-        """Return the numbers of one seed, NaN where it has none."""
         try:
             if self.claim.of == "features":
                 return self._scaled(features.statistics(self.blocks.isel(seed=[seed]))).values
@@ -191,7 +190,6 @@ class Quantity:
         return np.where(fixed, np.nan, truth)
 
     def _redrawn(self, part: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-        """Return the numbers of redrawn images or blocks, `to_scale`: (draws, parts)."""
         if self.claim.of == "features":
             return self._scaled(features.resample(self.blocks, draws, seed, redraw_seeds=False)).values
         values = self.values if part is self.part else {name: value(part) for name, value in self.claim.values.items()}
@@ -211,7 +209,6 @@ def check_number(claim: Claim, value: xr.DataArray) -> float:
 
 
 def _constant(redrawn: np.ndarray, tolerance: float) -> bool:
-    """Return whether all draws give the same number, up to rounding."""
     finite = redrawn[np.isfinite(redrawn)]
     return not len(finite) or bool(np.ptp(finite) <= tolerance * max(1.0, abs(float(finite[0]))))
 

@@ -89,7 +89,6 @@ def judge_all(
 
 
 def _unsound(claim: Claim, scale: str) -> str:
-    """Return why a network that the claim needs is not sound at a scale, "" where all are."""
     known = SCALES[scale].unsound if scale in SCALES else {}
     return next((f"{name}: {why}" for name in claim.defences for end, why in known.items() if name.endswith(end)), "")
 
@@ -103,7 +102,6 @@ def _refused(verdict: Verdict, error: MeasurementError, *, recorded: bool) -> Ve
 
 
 def _all_decided(measured: Mapping[int, tuple[Verdict, Draws]], family: int, alpha: float) -> dict[int, Verdict]:
-    """Return the verdicts with p-values, those of the main claims corrected for a family of so many."""
     both = {place: p_values(verdict.claim, truth) for place, (verdict, truth) in measured.items()}
     main = [place for place in both if measured[place][0].claim.family == MAIN]
     sides = [holm(np.array([both[place][side] for place in main]), family) for side in (0, 1)]
@@ -188,7 +186,6 @@ def canonical_names(outcomes: xr.Dataset, readout: str = "cosines") -> xr.Datase
 
 
 def _either(outcomes: xr.Dataset, dim: str, preferred: str, other: str) -> xr.Dataset:
-    """Return outcomes with the preferred setting along `dim` where any image was evaluated in it, else with the other."""
     first, second = (outcomes.sel({dim: name}, drop=True) for name in (preferred, other))
     return first.where((first.truth >= 0).any("image"), second)
 
@@ -233,7 +230,6 @@ def _listed(names: object) -> str:
 
 
 def _check_grid(claim: Claim, present: xr.DataArray) -> None:
-    """Raise MeasurementError where a defence was not evaluated at all values of a setting that a claim compares."""
     for dim, values in claim.grid.items():
         some = present.any([name for name in present.dims if name not in (dim, "defence")])
         present_at = {str(value) for value in some[dim].values[some.all("defence").values]}
@@ -249,7 +245,6 @@ def _at(claim: Claim, dim: str, values: Sequence[str]) -> str:
 
 
 def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> tuple[Verdict, Draws]:
-    """Return a verdict with the measure of its claim, described or not decided yet, and draws of the true value."""
     claim = verdict.claim
     part = select(claim, outcomes)
     part = _with_features(claim, part) if claim.of == "features" else part
@@ -271,7 +266,6 @@ def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> t
 
 
 def _undecidable(claim: Claim, scale: str, truth: Draws) -> str:
-    """Return why a claim is described and not decided, "" where it can be decided."""
     if claim.family == DESCRIPTION:
         return "it could hardly be otherwise: a description, which is not tested"
     if claim.absolute and scale in SCALES and not SCALES[scale].levels:
@@ -282,7 +276,6 @@ def _undecidable(claim: Claim, scale: str, truth: Draws) -> str:
 
 
 def _with_features(claim: Claim, part: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of the seeds of which all runs have features; MeasurementError if there is none."""
     with suppress(NotRecorded):
         return complete_seeds(part)
     raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features")

@@ -105,7 +105,6 @@ def add_published(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
 
 
 def _published() -> pd.DataFrame:
-    """Return the printed rows with `rho`, recomputed from the accuracies; a base is its own."""
     names = {"AT": "pgd-at", "TRADES": "trades"} | {method: name for name, method in OF_CFA.items()}
     best: pd.DataFrame = TABLES.load("1").sel(checkpoint="best", attack="autoattack")[["overall", "worst"]].to_dataframe()
     wei = best[best.index.isin(names)].rename(columns={"overall": "robust"})
@@ -161,5 +160,4 @@ def _row(row: Mapping[Any, Any], classes: Sequence[str], scale: float) -> str:
 
 
 def _cell(value: float, text: object, attributes: str = "") -> str:
-    """Return a cell of a number; one that is unknown sorts last."""
     return f'<td data-value="{value:.6g}"{attributes}>{text}</td>' if pd.notna(value) else '<td data-value="">–</td>'

@@ -71,7 +71,6 @@ def opening(verdicts: Sequence[Verdict]) -> str:
 
 
 def _title(scale: str) -> str:
-    """Return where the verdicts of a scale are from: "digits"."""
     return origin(dataset_of(scale), scale)
 
 
@@ -141,12 +140,10 @@ def _controls(verdicts: Sequence[Verdict]) -> str:
 
 
 def _paper_title(paper: str) -> str:
-    """Return "Tian 2021" of "tian2021"."""
     return re.sub(r"(?=\d)", " ", paper, count=1).capitalize()
 
 
 def _section(section: str, groups: Sequence[Sequence[Verdict]], linked: bool, rates: Mapping[int, float]) -> str:
-    """Return the claims of a section, folded under its name and the numbers of their verdicts at each scale."""
     scales: dict[str, list[Verdict]] = {}
     for one in decisive([verdict for group in groups for verdict in group]):
         scales.setdefault(one.scale, []).append(one)
@@ -181,10 +178,6 @@ def _foldable(
     pictured: bool = False,
     rates: Mapping[int, float] = MappingProxyType({}),
 ) -> str:
-    """Return a row that opens to the measure, the verdicts and links; pictured: intervals are shown while it is folded, too.
-
-    rates: `false_discovery_rates`.
-    """
     claim = verdicts[0].claim
     pictures = [interval_picture(verdict) if verdict.verdict != "not tested" else "" for verdict in verdicts]
     counting = decisive(verdicts)
@@ -218,7 +211,6 @@ def kind(verdict: Verdict) -> str:
 
 
 def _judged(verdict: Verdict, picture: str, rates: Mapping[int, float]) -> str:
-    """Return a verdict with its numbers, and a picture below."""
     text = verdict.reason
     if verdict.verdict != "not tested":
         q = f"{p_value(rates[id(verdict)], 'q (Benjamini-Hochberg)')}, " if id(verdict) in rates else ""
@@ -237,7 +229,6 @@ def false_discovery_rates(verdicts: Sequence[Verdict]) -> dict[int, float]:
 
 
 def _tests(verdicts: Sequence[Verdict]) -> str:
-    """Return how many tests of the book q is corrected for."""
     tested = sum(not np.isnan(one.p) for one in verdicts)
     more = '<a href="guide/reading.html#claims">How to read a claim</a>'
     return f"<p>q is corrected for all {tested} tests of the book. {more}</p>" * (tested > 0)

@@ -98,7 +98,6 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _array(name: str, cells: list[dict[str, object]]) -> xr.DataArray:
-    """Return cells as an array whose coordinates have the order of the table."""
     table = pd.DataFrame(cells)
     dims = [str(column) for column in table.columns if column != "value"]
     array = xr.DataArray.from_series(table.set_index(dims if len(dims) > 1 else dims[0])["value"])

@@ -95,7 +95,6 @@ def base(scale: str) -> Request:
 
 
 def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | None], changed: Mapping[str, Any]) -> None:
-    """Raise UserError where an argument of `request` names something that does not exist."""
     if section in THEOREMS:
         raise UserError(f"{section} is computed from formulas and has no runs; `classwise render {section}` executes its page")
     if section not in SECTIONS:

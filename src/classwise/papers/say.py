@@ -46,7 +46,6 @@ def text(template: str, **values: Any) -> str:
 
 
 def _mirrored(bounds: xr.DataArray) -> xr.DataArray:
-    """Return the bounds of the opposite number."""
     return (-bounds).assign_coords(bound=[{"low": "high", "high": "low"}.get(str(end), end) for end in bounds.bound.values])
 
 

@@ -196,7 +196,6 @@ _FRIENDLY: dict[str, Fields] = {name: {"attack_options": {"tau": 1}} for name in
 
 
 def _by_defence(*tables: Mapping[str, Fields]) -> dict[str, Fields]:
-    """Return the fields of each defence in any of the tables."""
     return {name: merge(*(table.get(name, {}) for table in tables)) for table in tables for name in table}
 
 

@@ -235,7 +235,6 @@ def resolve_request(
 
 
 def _at(section: Part, eps: str) -> tuple[Evaluation, ...]:
-    """Return the evaluations of a section at its multiples of a radius."""
     radii = [scaled_radius(eps, Fraction(multiple)) for multiple in section.at]
     several = [(one, radii[:1] if one.attack == "clean" else radii) for one in section.evaluations]
     return tuple(replace(one, eps=radius) for one, some in several for radius in some) or section.evaluations

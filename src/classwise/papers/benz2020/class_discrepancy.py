@@ -87,7 +87,6 @@ def _of(sums: xr.Dataset, defence: str) -> xr.DataArray:
 
 
 def _reached(count: xr.DataArray) -> xr.DataArray:
-    """Return counts; MeasurementError where standard training has the accuracy at no radius."""
     if "draw" not in count.dims and not bool(count.notnull().all()):
         raise MeasurementError("standard training reaches this accuracy at no radius of the evaluation")
     return count

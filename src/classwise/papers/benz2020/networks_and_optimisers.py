@@ -21,12 +21,10 @@ _Arrange = Callable[..., xr.Dataset]
 
 
 def _settings(base: Callable[[str], str], labels: Sequence[str]) -> _Arrange:
-    """Return what puts the training of a scale, which `base` names, and those of the labels, then their twins along `setting`."""
     return lambda plain, *parts: networks.stack_settings(base(str(plain.attrs.get("scale", ""))), labels, plain, *parts)
 
 
 def _judged(arrange: _Arrange) -> _Arrange:
-    """Return what keeps the settings that have learned, their trainings taken as given."""
     return lambda *parts: networks.merge_seeds(networks.only_learned(arrange(*parts)))
 
 

@@ -61,7 +61,6 @@ VALIDATION, PUSHED = "validation", "pushed"
 
 
 def _parts(names: Iterable[str], *evaluations: Evaluation, kind: str = "", **fields: Any) -> dict[str, Part]:
-    """Return the parts that evaluate trainings, by their names and the kind of the images: "similarity 1, validation"."""
     trainings = {name: TRAININGS.get(name, (BASE, usual)) for name in names}
     shared: dict[str, Any] = {"evaluations": evaluations, **fields}
     return {

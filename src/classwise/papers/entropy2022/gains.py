@@ -39,7 +39,6 @@ def published_accuracies() -> xr.Dataset:
 
 
 def _sides(values: xr.DataArray, pairs: Mapping[str, Pair]) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return values of the first and of the second network of each pair, along comparison; NaN for networks without any."""
     sides = (values.reindex(defence=list(side)).rename(defence="comparison") for side in zip(*pairs.values(), strict=True))
     first, second = (side.assign_coords(comparison=list(pairs)) for side in sides)
     return first, second

@@ -34,7 +34,6 @@ def _added(training: str, attack: str = "clean") -> Term:
 
 
 def _gain(training: str, attack: str = "clean") -> dict[str, Any]:
-    """Return the fields of a claim on what label smoothing adds to the accuracy of a training."""
     return {"measure": _added(training, attack), "reported": partial(_printed, defence=training, attack=attack.partition("|")[0])}
 
 

@@ -121,7 +121,6 @@ def right_in_all(outcomes: xr.Dataset) -> xr.Dataset:
 
 
 def _bounds(outcomes: xr.Dataset, measure: Callable[[xr.Dataset], xr.DataArray]) -> xr.DataArray:
-    """Return low, value and high of a measure of the entropies of images."""
     span = (-limit(outcomes.sizes["predicted"]), limit(outcomes.sizes["predicted"]))
     return bootstrap.paired_bounds(outcomes, measure, draws=1000, span=span, values={"entropy": confidence.entropy(outcomes)})
 

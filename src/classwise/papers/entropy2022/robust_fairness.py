@@ -86,7 +86,6 @@ def share_of_two(sums: xr.Dataset, defence: str = "pgd-at", named: tuple[str, ..
 
 
 def _means(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the mean over the classes of both adversarial trainings, and that of standard training."""
     means = likeness.mean(values)
     return means.sel(defence=list(_TRAINED)), means.sel(defence="standard", drop=True)
 
@@ -128,7 +127,6 @@ def accuracy_and_similarity(statistics: xr.Dataset) -> xr.DataArray:
 
 
 def _of_hardest(statistics: xr.Dataset) -> xr.DataArray:
-    """Return which class is the least robust in PGD-AT, as true or false along label."""
     robust = likeness.robust_accuracy(statistics).sel(defence="pgd-at", drop=True)
     return robust == robust.min("label")
 

@@ -46,7 +46,6 @@ def _pairs(title: str, defence: str) -> Part:
 
 
 def _other(pair: xr.Dataset) -> str:
-    """Return the class of a network of two classes that is not the victim."""
     names = pair.predicted.values[np.unique(pair.truth.values[pair.truth.values >= 0])]
     return next(str(name) for name in names if name != vulnerable_pair(pair.attrs["dataset"])[0])
 
@@ -101,7 +100,6 @@ def victim(statistics: xr.Dataset) -> str:
 
 
 def _check_all(statistics: xr.Dataset) -> None:
-    """Raise MeasurementError unless the victim is paired with each other class."""
     number, all_others = len(partners(statistics)), statistics.sizes["label"] - 1
     if number < all_others:
         raise MeasurementError(f"of the {all_others} pairs of classes of the claim, these outcomes have {number}")

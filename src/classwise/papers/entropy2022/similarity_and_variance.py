@@ -39,7 +39,6 @@ _PARTS[LAMBDAS[1]] = Part(title=LAMBDAS[1], defences=("trades",), max_seeds=1, v
 
 
 def _joined(plain: xr.Dataset, *parts: xr.Dataset | None) -> xr.Dataset:
-    """Return the outcomes of all networks, with the sums of their features, along defence."""
     joined = networks.name_networks(tuple(_PARTS), plain, *parts)
     # The images of a class are in the same blocks for all networks.
     return joined.assign(block_of=joined.block_of.max("defence")) if "block_of" in joined else joined
@@ -128,7 +127,6 @@ def changes(outcomes: xr.Dataset) -> xr.DataArray:
 
 
 def _of_classes(statistics: xr.Dataset) -> xr.DataArray:
-    """Return similarity, variance and robust accuracy of each class, and their means, along measure and label."""
     parts = likeness.similarity(statistics), likeness.variance(statistics), likeness.robust_accuracy(statistics)
     values = concat_named("measure", dict(zip(("largest cosine", "variance", "robust accuracy, %"), parts, strict=True)))
     return xr.concat([likeness.mean(values).expand_dims(label=["mean"]), values], "label")

@@ -84,13 +84,11 @@ COMPARISONS: Mapping[str, Pair] = {
 
 
 def _least_gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: metrics.Metric) -> Term:
-    """Return the least gain: over pairs of networks, attacks and measures."""
     parts = [value(one, better, at) - value(one, worse, at) for one in measures for better, worse in pairs for at in attacks]
     return least(*parts) if len(parts) > 1 else parts[0]
 
 
 def _gain(pairs: Sequence[Pair], attacks: Sequence[str], *measures: metrics.Metric) -> dict[str, Any]:
-    """Return the fields of a claim on the least gain, by default in the accuracy."""
     chosen = measures or (metrics.overall,)
     names = [attack.partition("|")[0] for attack in attacks], [measure.__name__ for measure in chosen]
     return {"measure": _least_gain(pairs, attacks, *chosen), "reported": partial(printed_gain, pairs, *names)}

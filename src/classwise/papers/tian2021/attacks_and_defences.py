@@ -88,7 +88,6 @@ _WHITE = ("fgsm", "pgd-20")
 
 
 def _printed(measure: ClaimMeasure, *attacks: str) -> dict[str, Any]:
-    """Return fields of a claim whose measure Table 1 gives, too: of all five attacks, or of one compared with another."""
     attacks = attacks or _FIVE
     return {"measure": measure, "attacks": attacks, "reported": partial(table_1_value, measure, attacks)}
 

@@ -49,13 +49,11 @@ def _treated(plain: xr.Dataset, adjusted: xr.Dataset) -> xr.Dataset:
 
 
 def _trained_on_colours(plain: xr.Dataset, standard: xr.Dataset) -> xr.Dataset:
-    """Return standard training on colours next to that on black."""
     neighbours = standard.sel(transform="none", drop=True)
     return combine.combine("colouring", {"neighbours": neighbours, "none": plain.sel(defence=["standard"])})
 
 
 def _at_published_radius(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return drawings whose classes share colours two by two, at the published radius."""
     # As published: the attack with short steps, the first of `_LONGER`.
     half = outcomes.sel(transform="none", drop=True)
     half = xr.concat([half.isel(attack=[place], step=place, drop=True) for place in (0, 1)], "attack")
@@ -106,7 +104,6 @@ SECTION = Section(
 
 
 def _mates(count: xr.DataArray) -> xr.DataArray:
-    """Return which cells misclassify an image as another class of the same background."""
     other = xr.DataArray(count.background.values, dims="predicted", coords={"predicted": count.predicted.values})
     return (count["background"] == other) & (count["label"] != count["predicted"])
 
@@ -118,7 +115,6 @@ def share_within_pairs(count: xr.DataArray) -> xr.DataArray:
 
 
 def _beyond_control(values: xr.DataArray) -> xr.DataArray:
-    """Return values of the first colouring less those of the second."""
     return values.isel(colouring=0, drop=True) - values.isel(colouring=1, drop=True)
 
 
@@ -217,7 +213,6 @@ _IN_TABLE_3 = partial(table_3_value, value(metrics.overall, "trades", "temperatu
 
 
 def _gain(first: str, second: str, attack: str = "temperature-pgd-20") -> Callable[[], float]:
-    """Return what gives the gain in Table 4 from one treatment to another."""
     return partial(table_4_gain, attack, first, second)
 
 

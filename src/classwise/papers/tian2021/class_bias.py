@@ -22,7 +22,6 @@ SECTION = Section(title="Class-biased learning", defences=BIASED, gallery=True, 
 
 
 def _gap(dataset: str) -> dict[str, object]:
-    """Return fields of a claim on the gap that the text reports of a dataset."""
     return {"measure": measures.gap, "reported": partial(text_number, "gap", dataset), "reported_on": dataset}
 
 

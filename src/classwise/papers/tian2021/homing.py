@@ -26,7 +26,6 @@ def arrange_networks(full: xr.Dataset, again: xr.Dataset, without: xr.Dataset) -
 
 
 def _withstands(outcomes: xr.Dataset) -> xr.DataArray:
-    """Return on which images each network withstands the attack."""
     return ~outcomes["misclassified"] & (outcomes["truth"] >= 0)
 
 

@@ -114,7 +114,6 @@ _HEATS = {"inverse": tuple(map(str, INVERSE))}
 
 
 def _heated(measure: ClaimMeasure, *defences: str) -> dict[str, Any]:
-    """Return fields of a claim on Temperature-PGD, whose measure Table 3 gives, too; of all defences by default."""
     defences = defences or FOUR
     theirs = partial(table_3_value, measure, defences)
     return {"measure": measure, "defences": defences, "attacks": BOTH_ATTACKS, "grid": _HEATS, "values": {}, "reported": theirs}
@@ -182,7 +181,6 @@ def cosines_of_he(tempered: xr.Dataset) -> dict[str, Any]:
 
 
 def _cosines_apart(combined: xr.Dataset) -> xr.Dataset:
-    """Return outcomes along readout with the networks evaluated with their cosines as further ones along defence."""
     scaled, bare = (combined.sel(readout=name, drop=True) for name in ("logits", COSINES))
     bare = bare.assign_coords(defence=[combine.network_name(str(name), COSINES) for name in bare.defence.values])
     return xr.concat([scaled, bare], "defence")

@@ -24,7 +24,6 @@ _ATTACKS = ["PGD", "Temperature-PGD"]
 
 
 def _misclassified(traces: xr.Dataset) -> xr.DataArray:
-    """Return which images each network misclassifies after the last step, under each temperature."""
     last = traces["logits"].isel(step=-1, drop=True)
     return (last.fillna(0).argmax("predicted") != traces["truth"]) & last.notnull().all("predicted")
 
@@ -50,7 +49,6 @@ def select_images(traces: xr.Dataset, most: int = _MOST) -> xr.Dataset:
 
 
 def _image_names(traces: xr.Dataset) -> list[str]:
-    """Return the name of each image: "8, no. 459"."""
     labels = names_of(traces, "predicted")
     return [f"{labels[int(truth)]}, no. {image}" for truth, image in zip(traces.truth.values, traces.image.values, strict=True)]
 
@@ -134,7 +132,6 @@ def _lines(base: alt.Chart, attack: Category, picked: alt.Parameter) -> Any:
 
 
 def _with_images(traces: xr.Dataset, examples: dict[str, xr.Dataset], charts: Any) -> Any:
-    """Return charts below the chosen image without an attack, alone where there are no images."""
     clean = {int(one.image): png_address(one.values) for data in examples.values() for one in data.pixels.sel(form="clean")}
     rows = [
         {"name": name, "url": clean[int(image)]}

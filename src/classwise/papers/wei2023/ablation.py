@@ -37,7 +37,6 @@ LARGER = 9.0
 
 
 def _swept(sums: xr.Dataset, along: str, measure: Metric) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return a measure of all offsets along a dimension, and of the network without the calibration."""
     values = measure(sums["count"].isel(defence=0, attack=0))
     return values.drop_sel({along: WITHOUT}), values.sel({along: WITHOUT}, drop=True)
 
@@ -96,7 +95,6 @@ def stack_mean_betas(
 
 
 def _at_setting(uniform: Mapping[str, xr.Dataset], calibrated: xr.Dataset, name: str) -> xr.Dataset:
-    """Return networks along defence and setting, on the seeds that all of them have; uniform: by the multiple."""
     parts = {(str(part.defence.values[0]), multiple): part for multiple, part in uniform.items()}
     parts[str(calibrated.defence.values[0]), f"{float(calibrated[name].mean()):.4g}"] = pgd_outcomes(calibrated)
     rows = [
@@ -132,7 +130,6 @@ def image_settings(outcomes: xr.Dataset, name: str) -> xr.DataArray:
 
 
 def _extreme(setting: xr.DataArray, marks: xr.DataArray, group: str) -> xr.DataArray:
-    """Return the highest setting of the hard classes, the lowest of the easy ones; setting, marks: along label."""
     of_group = setting.where(marks)
     return of_group.max("label") if group == "hard" else of_group.min("label")
 
@@ -173,7 +170,6 @@ def group_outcomes(outcomes: xr.Dataset) -> xr.Dataset:
 
 
 def _tables(title: str, *defences: str) -> dict[str, Any]:
-    """Return the fields of a part of the section with some trainings of Tables 1 to 3."""
     full = methods.TABLES_1_TO_3
     extra = {name: full.extra_evaluations[name] for name in defences}
     return {**vars(full), "title": title, "defences": defences, "extra_evaluations": extra, "adds": ("late_settings",)}
@@ -219,7 +215,6 @@ SECTION = Section(
 
 
 def _of_group(setting: str, group: str, defence: str) -> dict[str, Any]:
-    """Return the fields of a claim on what a defence trains the hard or the easy classes with."""
     measure, truth = (partial(some, setting=setting, group=group) for some in (late_setting, setting_draws))
     values = {setting: partial(image_settings, name=setting)}
     return {"measure": measure, "truth": truth, "values": values, "defences": (defence,)}
@@ -228,7 +223,6 @@ def _of_group(setting: str, group: str, defence: str) -> dict[str, Any]:
 def _gain(
     measure: Metric, component: str, over: str = "", table: int = 2, methods: Sequence[str] = gains.METHODS
 ) -> dict[str, Any]:
-    """Return the fields of a claim about the gain by a component in a table, there by AutoAttack."""
     fields = gains.component_fields(measure, component, over, methods=methods, table=table)
     pairs = zip(fields["defences"][1::2], fields["defences"][::2], strict=True)
     # The row without the component first: reasons list in this order what is missing.

@@ -191,7 +191,6 @@ _KIND = alt.Color(
 
 
 def _kinds(array: xr.DataArray) -> dict[str, str]:
-    """Return whether each class is "hard", "easy" or "other", by the class coordinates of an array."""
     kinds = np.select([array["hard"].values, array["easy"].values], ["hard", "easy"], "other")
     return dict(zip(style.names_of(array), map(str, kinds), strict=True))
 

@@ -79,7 +79,6 @@ def measures_of(number: int) -> dict[str, int]:
 
 
 def _recorded(defence: xr.DataArray, pairs: Pairs) -> Pairs:
-    """Return the pairs of which both methods are there; NoAverage without any."""
     if kept := [pair for pair in pairs if set(defence.values).issuperset(pair)]:
         return kept
     names = ", ".join(map(" over ".join, pairs))
@@ -87,7 +86,6 @@ def _recorded(defence: xr.DataArray, pairs: Pairs) -> Pairs:
 
 
 def _of_pairs(values: xr.DataArray, pairs: Pairs) -> list[xr.DataArray]:
-    """Return the values of the first and of the second method of each pair, along comparison; of pairs that have both."""
     kept = _recorded(values.defence, pairs)
     parts = [values.sel(defence=list(names)).rename(defence="comparison") for names in zip(*kept, strict=True)]
     return [part.assign_coords(comparison=[" over ".join(pair) for pair in kept]) for part in parts]

@@ -64,7 +64,6 @@ def losses_of_classes(sums: xr.Dataset) -> xr.DataArray:
 
 
 def _between(measure: Metric, better: str, worse: str, checkpoint: str = "last") -> dict[str, Any]:
-    """Return the fields of a claim on the gain of one method over another."""
     reported = partial(gains.printed_gain, measure.__name__, [(better, worse)], checkpoint)
     return {"measure": value(measure, better, ATTACK) - value(measure, worse, ATTACK), "reported": reported}
 

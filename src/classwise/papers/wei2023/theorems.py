@@ -57,13 +57,11 @@ def settings(size: int = DRAWS, seed: int = 0) -> xr.Dataset:
 
 
 def _of(drawn: xr.Dataset, name: str, w: Any, eps: Any = 0.0) -> xr.DataArray:
-    """Return the accuracy in percent of the class "easy" or "hard" at weights, under an attack of radii eps."""
     result: xr.DataArray = 100 * accuracy(w, drawn[f"p_{name}"], drawn.eta - eps, drawn.variance, drawn.d)
     return result
 
 
 def _best(drawn: xr.Dataset, p: Any, eps: Any = 0.0) -> xr.DataArray:
-    """Return the weight that is best for the probabilities p under an attack of radii eps."""
     return drawn["eta"].copy(data=best_weight(logit(p), drawn.eta - eps, drawn.variance))
 
 

@@ -86,7 +86,6 @@ def controls(model: Model) -> list[Choice]:
 
 
 def _curves() -> Any:
-    """Return the accuracies over the weight, with a rule at that of the training."""
     names: list[Any] = [" ".join(case) for case in CASES]
     x = alt.X(
         "weight:Q", title="weight w", scale=alt.Scale(type="log", domain=[0.03, 32], nice=False), axis=alt.Axis(tickCount=4)
@@ -108,7 +107,6 @@ def _one_row(**columns: str) -> alt.Chart:
 
 
 def _scatter(drawn: pd.DataFrame) -> Any:
-    """Return the points of each class, and the levels above which they are predicted as easy."""
     few = alt.Chart(drawn).transform_calculate(
         sign="datum.label == 'easy' ? 1 : -1",
         x1="datum.chance < (datum.label == 'easy' ? p_easy : p_hard) ? datum.sign : -datum.sign",
@@ -127,7 +125,6 @@ def _scatter(drawn: pd.DataFrame) -> Any:
 
 
 def _radii(y: alt.Y, title: str, *layers: Any) -> Any:
-    """Return layers over the training radius with a rule at the chosen one."""
     rule = _one_row(radius="training_radius").mark_rule(color=GREY, strokeDash=[2, 3]).encode(x="radius:Q")
     return alt.layer(*layers, rule).properties(**_SIZE, title=panel_title(title))
 
@@ -139,7 +136,6 @@ def _over_radius(**columns: str) -> alt.Chart:
 
 
 def _weights() -> Any:
-    """Return the weight over the training radius, and the weights that are best for the clean images of each class."""
     y = alt.Y("best:Q", title="weight w", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(tickCount=4))
     line = _over_radius().mark_line(color=GREY, strokeWidth=2.4).encode(_RADIUS, y)
     peaks = alt.Chart(alt.InlineData(values=[{"label": label} for label in LABELS]))
@@ -151,7 +147,6 @@ def _weights() -> Any:
 
 
 def _gaps() -> Any:
-    """Return the gap between the classes over the training radius, clean and attacked."""
     y = alt.Y("value:Q", title="easy − hard class, points", axis=alt.Axis(tickCount=5))
     base = _over_radius(**{kind: gap(kind, "datum.best") for kind in _RADII})
     base = base.transform_fold(list(_RADII), as_=["images_are", "value"])
