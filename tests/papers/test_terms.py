@@ -6,7 +6,7 @@ import xarray as xr
 
 from classwise.core.errors import UserError
 from classwise.papers import registry, terms
-from classwise.papers.joined import Member, join_parts
+from classwise.papers.sections import Member, join_parts
 from classwise.papers.terms import correlation, least, value
 from classwise.stats.metrics import accuracy, mcd, overall
 

@@ -1,6 +1,6 @@
 """What a paper and its sections are, and how a scale turns a section into runs and evaluations."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.published import Tables
 from classwise.papers.scales import FINE_TUNED, OTHER_DATASETS, SCALES, Recipe, merge
 from classwise.papers.variants import Variants
+from classwise.stats import combine
 
 # What is usually evaluated: images as they are, and under PGD with 20 steps.
 CLEAN_AND_PGD = (Evaluation(attack="clean"), Evaluation(attack="pgd-20"))
@@ -246,3 +247,54 @@ def training(scale: str, recipe: Recipe, defence: str, seed: int, changed: Mappi
     start = {"warm_start": training(scale, recipe, base, seed, changed).id} if base else {}
     fixed = {"defence": defence, "seed": seed} | ({"keep_last": 1} if base else {})
     return Spec(**merge(start, SCALES[scale].fields(defence, recipe, changed), fixed))
+
+
+# What is made of a joined Dataset and of its members by name.
+Then = Callable[[xr.Dataset, Mapping[str, xr.Dataset]], xr.Dataset]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A part ("" is the section itself) as one member of the new dimension, or as several, one for each of its own along `by`.
+
+    name: of the member, or how it is made from its Dataset; "" with `by`: as there. at: what is selected of the part first.
+    """
+
+    part: str
+    name: str | Callable[[xr.Dataset], str] = ""
+    by: str = ""
+    at: Mapping[str, Any] = field(default_factory=dict)
+
+    def members(self, data: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
+        """Yield the members with their names."""
+        chosen = data.sel({dim: [one] for dim, one in self.at.items()})
+        known = list(map(str, chosen[self.by].values)) if self.by in chosen.dims else [""]
+        for place, name in enumerate(known):
+            one = chosen.isel({self.by: place}, drop=True) if self.by in chosen.dims else chosen
+            yield self.name(one) if callable(self.name) else self.name or name, one
+
+
+def join_parts(
+    along: str, *rows: Member, optional: bool = False, any_seeds: bool = False, like: str = "", then: Then | None = None
+) -> Derived:
+    """Return how parts are joined along a dimension, on the seeds that all of them have; `any_seeds`: each on its own.
+
+    All have the attack names of the last one, where each has a single attack, and the attributes of the first part. optional:
+    all parts but the first may be missing. like: the part whose defence and attributes the result has instead. then: what is made
+    of the result and of its members by name.
+    """
+    parts = tuple(dict.fromkeys(row.part for row in rows))
+    origin = like or parts[0]
+
+    def function(*data: xr.Dataset | None) -> xr.Dataset:
+        known = {name: one for name, one in zip(parts, data, strict=True) if one is not None}
+        members = dict(pair for row in rows if row.part in known for pair in row.members(known[row.part]))
+        if all(one.sizes["attack"] == 1 for one in members.values()):
+            last = list(members.values())[-1].attack.values
+            members = {name: one.assign_coords(attack=last) for name, one in members.items()}
+        members = members if any_seeds else combine.shared_seeds(members)
+        result = combine.combine(along, members).assign_attrs(known[origin].attrs)
+        result = result.assign_coords(defence=known[origin].defence.values) if like else result
+        return then(result, members) if then else result
+
+    return Derived(function, parts[:1] if optional else parts, parts[1:] if optional else ())

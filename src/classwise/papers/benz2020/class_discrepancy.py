@@ -14,8 +14,7 @@ import xarray as xr
 from classwise.core import datasets
 from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
-from classwise.papers.joined import Member, join_parts
-from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
+from classwise.papers.sections import CLEAN_AND_PGD, Derived, Member, Part, Section, join_parts
 from classwise.papers.terms import claims, least, profile_fields, value
 from classwise.papers.variants import Variant, choose_by_scale, none
 from classwise.stats import aggregate, agreement

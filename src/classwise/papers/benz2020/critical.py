@@ -12,8 +12,7 @@ import xarray as xr
 from classwise.core.errors import NotRecorded
 from classwise.papers.benz2020.networks import mark_vulnerable
 from classwise.papers.claims import first_sentence
-from classwise.papers.joined import Member, join_parts
-from classwise.papers.sections import Derived
+from classwise.papers.sections import Derived, Member, join_parts
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import Term
 from classwise.stats import aggregate, bootstrap, metrics, pooling

@@ -16,9 +16,8 @@ from classwise.core.spec import Spec
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.recipe import RECIPE
 from classwise.papers.claims import first_sentence
-from classwise.papers.joined import Member, join_parts
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import Part, Section
+from classwise.papers.sections import Member, Part, Section, join_parts
 from classwise.papers.terms import Term, claims, least, value
 from classwise.papers.variants import Variant, Variants
 from classwise.stats import agreement, combine, metrics

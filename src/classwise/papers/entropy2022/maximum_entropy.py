@@ -10,8 +10,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.papers.entropy2022.gains import Pair, known_pairs
-from classwise.papers.joined import Member, join_parts
-from classwise.papers.sections import Part, Section
+from classwise.papers.sections import Member, Part, Section, join_parts
 from classwise.papers.terms import claims, least
 from classwise.papers.variants import Variants
 from classwise.stats import bootstrap, confidence, metrics

@@ -14,8 +14,7 @@ import xarray as xr
 from classwise.papers.entropy2022 import networks
 from classwise.papers.entropy2022.gains import printed_gain
 from classwise.papers.entropy2022.tables import TABLES
-from classwise.papers.joined import Member, join_parts
-from classwise.papers.sections import Part, Section
+from classwise.papers.sections import Member, Part, Section, join_parts
 from classwise.papers.terms import Term, claims, least, value
 from classwise.stats.combine import concat_named
 from classwise.stats.metrics import overall, worst

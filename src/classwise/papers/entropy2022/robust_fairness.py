@@ -14,9 +14,8 @@ import xarray as xr
 from classwise.core.spec import Evaluation
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
-from classwise.papers.joined import Member, join_parts
 from classwise.papers.scales import SCALES
-from classwise.papers.sections import Derived, Part, Section
+from classwise.papers.sections import Derived, Member, Part, Section, join_parts
 from classwise.papers.terms import claims, correlation, least, value
 from classwise.papers.variants import choose_by_scale, each, none
 from classwise.stats import combine, features, metrics

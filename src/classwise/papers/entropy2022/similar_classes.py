@@ -16,8 +16,7 @@ from classwise.core.datasets import class_names
 from classwise.core.spec import Spec
 from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022.tables import TABLES
-from classwise.papers.joined import Member, join_parts
-from classwise.papers.sections import Derived, Part, Section
+from classwise.papers.sections import Derived, Member, Part, Section, join_parts
 from classwise.papers.selection import vulnerable_pair
 from classwise.papers.terms import claims
 from classwise.papers.variants import ONCE, Variant

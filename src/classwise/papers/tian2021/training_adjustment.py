@@ -14,9 +14,8 @@ import xarray as xr
 
 from classwise.papers import variants
 from classwise.papers.claims import MeasurementError
-from classwise.papers.joined import Member, join_parts
 from classwise.papers.measures import either
-from classwise.papers.sections import Derived, Part, Section
+from classwise.papers.sections import Derived, Member, Part, Section, join_parts
 from classwise.papers.selection import mark_pair, marked_class
 from classwise.papers.terms import claims, least
 from classwise.papers.tian2021 import homing
