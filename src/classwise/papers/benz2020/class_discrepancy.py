@@ -44,10 +44,7 @@ SECTION = Section(
     defences=NETWORKS,
     parts={
         "radii": Part(
-            title="smaller radii of the attack",
-            defences=NETWORKS,
-            evaluations=CLEAN_AND_PGD[1:],
-            at=("1/8", "1/4", "1/2", "1"),
+            title="smaller radii of the attack", defences=NETWORKS, evaluations=CLEAN_AND_PGD[1:], at=("1/8", "1/4", "1/2", "1")
         ),
         "cluttered": Part(
             title="the same drawings on clutter",

@@ -60,12 +60,7 @@ TRAININGS: Mapping[str, Labelled] = {
     },
     "matched": {},
     "laptop": {ADAM: _ADAM},
-    "short": {
-        ADAM: _ADAM,
-        STEP: {"schedule": "step", **_KEPT},
-        CYCLIC: {"schedule": "cyclic"},
-        DECAY: {"weight_decay": 5e-3},
-    },
+    "short": {ADAM: _ADAM, STEP: {"schedule": "step", **_KEPT}, CYCLIC: {"schedule": "cyclic"}, DECAY: {"weight_decay": 5e-3}},
     "paper": {ADAM: _ADAM, CYCLIC: {"schedule": "cyclic"}, DECAY: {"weight_decay": 2e-3}},
 }
 NETWORK_LABELS, TRAINING_LABELS = (

@@ -42,7 +42,7 @@ SECTION = Section(
             evaluations=tuple(Evaluation(attack=one.attack, checkpoint=name) for one in CLEAN_AND_PGD for name in _CHECKPOINTS),
             max_seeds=2,
             variants=networks.network_variant(networks.STEP),
-        ),
+        )
     },
     arrange={
         "epochs": Derived(stack_epochs, ("kept",)),

@@ -82,10 +82,7 @@ SECTION = Section(
         **networks.parts((*networks.TRAINING_LABELS, *networks.NETWORK_LABELS)),
         **{name: Part(title=name, defences=(name,), max_seeds=1) for name in DEFENCES},
     },
-    arrange={
-        "settings": Derived(_settings, ("",), optional=_PARTS),
-        "halves": Derived(_halves, ("",), optional=_PARTS),
-    },
+    arrange={"settings": Derived(_settings, ("",), optional=_PARTS), "halves": Derived(_halves, ("",), optional=_PARTS)},
 )
 
 

@@ -48,10 +48,7 @@ SECTION = Section(
         "slower": Part(title="TRADES at a lower rate", variants=slower({}), **_TWIN),
         "detached": Part(title="its detached twin", variants=slower({"detached": True}), **_TWIN),
     },
-    arrange={
-        "networks": join_parts("defence", *_ROWS, optional=True, any_seeds=True),
-        "twins": join_parts("defence", *_TWINS),
-    },
+    arrange={"networks": join_parts("defence", *_ROWS, optional=True, any_seeds=True), "twins": join_parts("defence", *_TWINS)},
 )
 
 

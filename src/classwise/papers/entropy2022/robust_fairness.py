@@ -45,7 +45,7 @@ SECTION = Section(
             evaluations=(Evaluation(attack="clean"),),
             features=("clean",),
             variants=choose_by_scale(none, quick=each(*({"epochs": epochs, "measure": 100} for epochs in _SHORTER))),
-        ),
+        )
     },
     arrange={
         "": Derived(lambda outcomes: outcomes, ("",)),

@@ -22,10 +22,7 @@ _OTHERS = tuple(name for name in NETWORKS if name not in PLAIN)
 # TRADES and ME-TRADES with the lambda that `select_most_robust` names on the validation images. Runs on CIFAR-10 take those that
 # the paper finds best.
 BEST = ("trades, best λ", "me-trades, best λ")
-_SELECTED = {
-    "digits": ("trades (λ=15)", "me-trades (β=1, λ=15)"),
-    "cifar10": ("trades (λ=6)", "me-trades (β=1, λ=27)"),
-}
+_SELECTED = {"digits": ("trades (λ=15)", "me-trades (β=1, λ=15)"), "cifar10": ("trades (λ=6)", "me-trades (β=1, λ=27)")}
 
 
 def selection_of(dataset: str) -> tuple[str, str]:

@@ -18,10 +18,7 @@ DIFFERENCE = "hard minus easy"
 # on: the three least robust classes and the five most robust ones.
 _CLASSES: dict[str, dict[str, tuple[str, ...]]] = {
     "digits": {"hard": ("8", "9", "3"), "easy": ("0", "6", "7", "2", "5")},
-    "cifar10": {
-        "hard": ("bird", "cat", "deer", "dog"),
-        "easy": ("airplane", "automobile", "frog", "horse", "ship", "truck"),
-    },
+    "cifar10": {"hard": ("bird", "cat", "deer", "dog"), "easy": ("airplane", "automobile", "frog", "horse", "ship", "truck")},
 }
 
 
