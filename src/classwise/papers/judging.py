@@ -1,7 +1,6 @@
 """Statistical tests of claims: from outcomes to verdicts."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -66,11 +65,13 @@ def judge_all(
         some = given[data]
         return canonical_names(some if "seed" in some.dims else some.expand_dims(seed=[0]), readout)
 
+    unsound = SCALES[scale].unsound if scale in SCALES else {}
     measured: dict[int, tuple[Verdict, Draws]] = {}
     verdicts: list[Verdict] = []
     for claim in claims:
         tested = str(given[claim.data].attrs.get("dataset", dataset)) if claim.data in given else dataset
-        why = claim.exclusion(tested) or _unsound(claim, scale)
+        poor = (f"{name}: {unsound[end]}" for name in claim.defences for end in unsound if name.endswith(end))
+        why = claim.exclusion(tested) or next(poor, "")
         verdict = Verdict(claim, "not tested", scale, tested, reason=why, unreachable=bool(why))
         try:
             if not why and claim.data not in given:
@@ -86,11 +87,6 @@ def judge_all(
     size = max(sum(claim.family == MAIN for claim in claims), *(claim.family_size for claim in claims), 0)
     final = _all_decided(measured, size, alpha=1 - bootstrap.level)
     return [final.get(place, verdict) for place, verdict in enumerate(verdicts)]
-
-
-def _unsound(claim: Claim, scale: str) -> str:
-    known = SCALES[scale].unsound if scale in SCALES else {}
-    return next((f"{name}: {why}" for name in claim.defences for end, why in known.items() if name.endswith(end)), "")
 
 
 def _refused(verdict: Verdict, error: MeasurementError, *, recorded: bool) -> Verdict:
@@ -247,7 +243,10 @@ def _at(claim: Claim, dim: str, values: Sequence[str]) -> str:
 def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> tuple[Verdict, Draws]:
     claim = verdict.claim
     part = select(claim, outcomes)
-    part = _with_features(claim, part) if claim.of == "features" else part
+    try:
+        part = complete_seeds(part) if claim.of == "features" else part
+    except NotRecorded:
+        raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features") from None
     quantity = Quantity(claim, part)
     truth = true_values(quantity, bootstrap.base.get(verdict.dataset), bootstrap.draws, bootstrap.seed)
     for bound in (claim.low, claim.high) if claim.unit == "points" else ():
@@ -273,9 +272,3 @@ def _undecidable(claim: Claim, scale: str, truth: Draws) -> str:
     if not truth.trainings:
         return "nothing shows how such networks differ from training to training: the interval covers images alone"
     return ""
-
-
-def _with_features(claim: Claim, part: xr.Dataset) -> xr.Dataset:
-    with suppress(NotRecorded):
-        return complete_seeds(part)
-    raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features")

@@ -105,20 +105,22 @@ def claims_list(verdicts: Sequence[Verdict], pages: Collection[str] = (), *, fil
     groups: dict[str, dict[str, list[Verdict]]] = {}
     for one in verdicts:
         groups.setdefault(one.claim.section, {}).setdefault(anchor(one.claim), []).append(one)
+    up = "../" * (verdicts[0].claim.section.count("/") if verdicts and not filters else 0)
+    how = f'<a href="{up}guide/reading.html#claims">How to read a claim</a>'
     folder = resources.files("classwise.papers")
     style, script = (folder.joinpath(f"ledger.{kind}").read_text() for kind in ("css", "js"))
     if filters:
         rates = false_discovery_rates(verdicts)
         body = "".join(_section(section, [*some.values()], section in pages, rates) for section, some in groups.items())
-        body = f"{_controls(verdicts)}{_tests(verdicts)}{body}"
+        tests = f"<p>q is corrected for all {len(rates)} tests of the book. {how}</p>" * bool(rates)
+        body = f"{_controls(verdicts)}{tests}{body}"
         return f'<style>{style}</style><div class="ledger">{body}</div><script>{script}</script>'
     tested: dict[bool, list[str]] = {True: [], False: []}
     for group in (group for some in groups.values() for group in some.values()):
         top = "../" * group[0].claim.section.count("/")
         link = f'<a href="{top}{address(group[0].claim)}">This claim in the list of all claims</a>.'
         tested[any(one.verdict != "not tested" for one in group)].append(_foldable(group, link, pictured=True))
-    up = "../" * (verdicts[0].claim.section.count("/") if verdicts else 0)
-    head = f'<p>{escape(opening(verdicts))} <a href="{up}guide/reading.html#claims">How to read a claim</a></p>'
+    head = f"<p>{escape(opening(verdicts))} {how}</p>"
     line = f'<summary><span class="claim">{plural(len(tested[False]), "claim")} not tested</span></summary>'
     folded = f'<details class="group">{line}{"".join(tested[False])}</details>' if tested[False] else ""
     return f'<style>{style}</style><div class="ledger">{head}{"".join(tested[True])}{folded}</div>'
@@ -226,12 +228,6 @@ def false_discovery_rates(verdicts: Sequence[Verdict]) -> dict[int, float]:
     tested = [one for one in verdicts if not np.isnan(one.p)]
     rates = multipletests([one.p for one in tested], method="fdr_bh")[1] if tested else []
     return dict(zip(map(id, tested), map(float, rates), strict=True))
-
-
-def _tests(verdicts: Sequence[Verdict]) -> str:
-    tested = sum(not np.isnan(one.p) for one in verdicts)
-    more = '<a href="guide/reading.html#claims">How to read a claim</a>'
-    return f"<p>q is corrected for all {tested} tests of the book. {more}</p>" * (tested > 0)
 
 
 def interval_picture(verdict: Verdict) -> str:

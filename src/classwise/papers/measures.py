@@ -65,14 +65,13 @@ def superclass_excess(sums: xr.Dataset, times: float = 1) -> xr.DataArray:
     return mixed.where(same & off).mean(both) - times * mixed.where(~same).mean(both)
 
 
-def true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
-    """Return draws of the true symmetry of the confusion of the first defence under the first attack, those of the pages."""
+def _true_symmetry(outcomes: xr.Dataset, draws: int, seed: int) -> np.ndarray:
     part = outcomes.isel(defence=[0], attack=[0])
     return bootstrap.symmetry_draws(part, draws=draws, seed=seed).isel(defence=0, attack=0).values
 
 
-# Of a claim on symmetry.
-SYMMETRY = {"truth": true_symmetry, "permuted": "mistakes"}
+# Of a claim on symmetry: its draws are those of the pages.
+SYMMETRY = {"truth": _true_symmetry, "permuted": "mistakes"}
 
 
 def extra_drop_of_vulnerable(weak: xr.DataArray, strong: xr.DataArray) -> xr.DataArray:

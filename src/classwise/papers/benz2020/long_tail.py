@@ -27,28 +27,17 @@ BY_SCHEME, BY_WEIGHT = (BASE, COST_SENSITIVE, "class-balanced", "ldam", "ldam-dr
 CHANGED = (*WEIGHTS, *BY_SCHEME[1:])
 
 
-def weighted_variant(weight: int) -> variants.Variants:
-    """Return the variant that weights the loss of the critical class.
-
-    The weights of all classes have mean one, but at scale laptop, whose run is recorded without.
-    """
+def _weight(name: str, **by_scale: variants.Variants) -> Part:
+    """Return the part that weights the loss of the critical class: weights of mean one, but as recorded at scale laptop."""
 
     def varied(scale: str, plain: Spec) -> Sequence[variants.Variant]:
         number = class_names(plain.dataset).index(critical_class(plain.dataset))
-        options: dict[str, Any] = {"weights": f"{number}:{weight}"}
+        options: dict[str, Any] = {"weights": f"{number}:{WEIGHTS[name]}"}
         once = critical.ONCE if scale == "quick" else {}
         return ({"options": options | ({} if scale == "laptop" else {"mean_one": True}), **once},)
 
-    return varied
-
-
-def _weight(name: str, **by_scale: variants.Variants) -> Part:
-    return Part(
-        title=f"the critical class with {name}",
-        defences=("at-per-class",),
-        max_seeds=1,
-        variants=variants.choose_by_scale(weighted_variant(WEIGHTS[name]), **by_scale),
-    )
+    chosen = variants.choose_by_scale(varied, **by_scale)
+    return Part(title=f"the critical class with {name}", defences=("at-per-class",), max_seeds=1, variants=chosen)
 
 
 SECTION = Section(

@@ -1,7 +1,6 @@
 """The printed tables of Entropy 2022."""
 
 import re
-from functools import partial
 from pathlib import Path
 
 from classwise.papers.published import Place, Tables
@@ -31,11 +30,8 @@ def _method(row: str) -> Place:
     return {"defence": _COMBINED.get(name, name.lower()) + settings}
 
 
-def _rate(variable: str, column: str) -> tuple[str, Place]:
-    return variable, {"attack": _ATTACKS[column]}
-
-
-_overall, _worst = (partial(_rate, variable) for variable in ("overall", "worst"))
+def _overall(column: str) -> tuple[str, Place]:
+    return "overall", {"attack": _ATTACKS[column]}
 
 
 def _smoothed(column: str) -> tuple[str, Place]:
@@ -76,7 +72,7 @@ TABLES = Tables(
         "1": (_attack, _smoothed),
         "2": (_method, _overall),
         "3": (_method, _overall),
-        "4": (_method, _worst),
+        "4": (_method, lambda column: ("worst", {"attack": _ATTACKS[column]})),
         "5": (_method, _overall),
         "text": (_in_text, _measure_in_text),
     },

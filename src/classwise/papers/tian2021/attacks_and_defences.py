@@ -1,5 +1,6 @@
 """Tian et al. 2021, section 4.3: class-wise robustness under different attacks and defences."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -125,14 +126,11 @@ CLAIMS = claims(
 )
 
 
-def _earlier(defence: str) -> Spec:
-    attack: dict[str, Any] = {} if defence == "standard" else {"attack_options": {"steps": 3}}
-    network: dict[str, Any] = {"model": "resnet18", "width": 16, "augment": "crop-flip", "precision": "bfloat16", "epochs": 15}
-    return Spec(dataset="cifar10", eps="8/255", defence=defence, probe="pgd-5", measure=3, **network, **attack)
-
-
+_RESNET: dict[str, Any] = {"model": "resnet18", "width": 16, "augment": "crop-flip", "precision": "bfloat16", "epochs": 15}
+_EARLIER = Spec(dataset="cifar10", eps="8/255", defence="standard", probe="pgd-5", measure=3, **_RESNET)
+_ATTACKED = tuple(replace(_EARLIER, defence=name, attack_options={"steps": 3}) for name in ("pgd-at", "trades"))
 # An earlier recipe of scale laptop: a bigger network with more steps of the attack, recorded to compare the two.
-EARLIER = Request(tuple(_earlier(name) for name in ("standard", "pgd-at", "trades")), CLEAN_AND_PGD, "laptop")
+EARLIER = Request((_EARLIER, *_ATTACKED), CLEAN_AND_PGD, "laptop")
 
 
 def correlation(count: xr.DataArray, others: xr.DataArray) -> xr.DataArray:

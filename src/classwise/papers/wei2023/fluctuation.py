@@ -58,17 +58,12 @@ def stack_epochs(outcomes: xr.Dataset) -> xr.Dataset:
     parts = {kind: every.sel(epoch=checkpoints(kind)).assign_coords(epoch=numbers) for kind in kinds}
     averaged = [kind for kind in kinds if kind == "plain" or not parts[kind].prediction.equals(parts["plain"].prediction)]
     joined = xr.concat([parts[kind] for kind in averaged], "weights", coords="minimal", compat="override")
-    joined = joined.assign_coords(weights=averaged, predicted=outcomes.predicted)
-    return _by_run(joined).assign_attrs(outcomes.attrs)
-
-
-def _by_run(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes with the dimension run, on which only the images of the seed that it names are present."""
-    seeds = outcomes.seed.values
-    runs = [f"seed {seed}" for seed in seeds]
-    same = xr.DataArray(np.eye(len(seeds), dtype=bool), {"run": runs, "seed": seeds}, ("run", "seed"))
-    parts = {name: outcomes[name].where(same, -1) for name in ("truth", "prediction")}
-    return outcomes.assign(parts | {"misclassified": outcomes.misclassified & same})
+    joined = joined.assign_coords(weights=averaged, predicted=outcomes.predicted).assign_attrs(outcomes.attrs)
+    # Along run only the images of the seed that it names are present.
+    runs = [f"seed {seed}" for seed in joined.seed.values]
+    same = xr.DataArray(np.eye(len(runs), dtype=bool), {"run": runs, "seed": joined.seed.values}, ("run", "seed"))
+    own = {name: joined[name].where(same, -1) for name in ("truth", "prediction")}
+    return joined.assign(own | {"misclassified": joined.misclassified & same})
 
 
 def run_counts(outcomes: xr.Dataset) -> xr.DataArray:
