@@ -104,5 +104,11 @@ def program() -> str:
 
 
 @pytest.fixture
+def jupyter(monkeypatch) -> None:
+    """A Jupyter server runs this kernel for somebody."""
+    monkeypatch.setenv("JPY_SESSION_NAME", "a notebook")
+
+
+@pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)

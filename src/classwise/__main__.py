@@ -11,8 +11,9 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -175,29 +176,24 @@ def render_notebook(
     print(f"open this page in a browser: {page}")
 
 
+# By the parameter of a notebook: what it names, and the table of these, of which some need torch.
+_NAMED = {"scale": ("scale", "papers.scales:SCALES"), "others": ("scale", "papers.scales:SCALES")}
+_NAMED |= {"attack": ("attack", "attacks:ATTACKS"), "defences": ("defence", "defences:DEFENCES")}
+
+
 def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
     from classwise import runs
     from classwise.core import datasets
     from classwise.papers import registry
-    from classwise.papers.scales import SCALES
 
     if name == "audit":
         with contextlib.chdir(paths.checkout()):  # where its notebook is executed
             runs.audit(**given)
         return
     check_once("others", given.get("others") or [])
-    tables: dict[str, tuple[str, Collection[str]]] = {"scale": ("scale", SCALES), "others": ("scale", SCALES)}
-    if given.get("attack"):
-        from classwise.attacks import ATTACKS  # torch
-
-        tables["attack"] = ("attack", ATTACKS)
-    if given.get("defences"):
-        from classwise.defences import DEFENCES  # torch
-
-        tables["defences"] = ("defence", DEFENCES)
-    for parameter, (kind, table) in tables.items():
-        value = given.get(parameter) or []
-        check_known(kind, [value] if isinstance(value, str) else value, table)
+    for parameter, (kind, table) in _NAMED.items():
+        if value := given.get(parameter):
+            check_known(kind, [value] if isinstance(value, str) else value, resolve_name(f"classwise.{table}"))
     if (chosen := given.get("defences")) and "pgd-at" not in chosen and len(registry.SECTIONS[name].defences) > 1:
         raise UserError(f"defences={chosen!r} lacks pgd-at, with which {name} compares the others; add it")
     for dataset in [*(given.get("datasets") or []), *filter(None, [given.get("dataset")])]:

@@ -35,7 +35,7 @@ def boxes(live):
 
 def test_the_explorer_starts_with_the_chosen_defence_else_the_last_and_its_weakest_class(history):
     for start, defence in (("standard", "standard"), ("pgd-at", "pgd-at"), (None, "pgd-at"), ("none", "pgd-at")):
-        at_first = values(class_explorer.epoch_explorer(history, live=False, start=start))
+        at_first = values(class_explorer.epoch_explorer(history, start=start))
         attacked = aggregate.clean_and_attacked(history["count"].sel(split="test", defence=defence).isel(epoch=-1).sum("seed"))
         rates = metrics.accuracy(attacked.sel(images_are="attacked"))
         assert (at_first["chosen_defence"], at_first["chosen_class"]) == (defence, str(rates.idxmin("label").values))
@@ -43,7 +43,7 @@ def test_the_explorer_starts_with_the_chosen_defence_else_the_last_and_its_weake
 
 def test_the_static_explorer_has_a_control_for_every_choice(history):
     lists = dict.fromkeys(("chosen_class", "chosen_defence", "chosen_images", "chosen_split"), "select")
-    assert controls(class_explorer.epoch_explorer(history, live=False), "input") == lists | {"chosen_epoch": "range"}
+    assert controls(class_explorer.epoch_explorer(history), "input") == lists | {"chosen_epoch": "range"}
 
 
 START = {"chosen_class": "3", "chosen_defence": "pgd-at", "chosen_images": "attacked", "chosen_split": "test", "chosen_epoch": 4}
@@ -53,7 +53,7 @@ BAR = r'"predicted class: (\d); share of the class, %: ([\d.]+);[^"]* predicted 
 
 def seen(history, chosen):
     """Return the bars of the explorer, as class, share, count and colour, its line, and the place of the chosen epoch."""
-    svg = drawn(class_explorer.epoch_explorer(history, live=False), **chosen)
+    svg = drawn(class_explorer.epoch_explorer(history), **chosen)
     (line,) = re.findall(r'd="(\S+)" stroke="(#\w+)" stroke-width="3"', svg)
     (rule,) = re.findall(r'"epoch: (\d)"[^>]* transform="translate\(([\d.]+),0\)"', svg)
     return re.findall(BAR, svg), line, rule
@@ -75,9 +75,9 @@ def test_a_choice_shows_what_was_counted_at_the_last_measured_epoch(history, con
     assert rule == (str(epoch), str(200 * (epoch - 1)))
 
 
-def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history):
+def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history, jupyter):
     shown = []
-    live = class_explorer.epoch_explorer(history, show=Show(lambda **chosen: shown.append(chosen) or "picture"), live=True)
+    live = class_explorer.epoch_explorer(history, show=Show(lambda **chosen: shown.append(chosen) or "picture"))
     assert list(boxes(live)) == ["class", "defence", "images", "split", "epoch"]
     view = live.children[1]
     boxes(live)["class"].value = "7"
@@ -106,24 +106,25 @@ def settings():
 def test_by_category_opens_on_the_least_accurate_class_of_the_setting_at_first(settings):
     by = Category.from_array(settings, "transform", "corruption")
     for start, label in ((None, "2"), ("fog", "2"), ("contrast", "1")):
-        chart = class_explorer.category_explorer(settings, by, start, live=False)
+        chart = class_explorer.category_explorer(settings, by, start)
         assert values(chart) == {"chosen_class": label, "chosen_transform": start or "fog"}
     assert controls(chart, "name") == {"chosen_class": "class", "chosen_transform": "corruption"}
 
 
-def test_by_category_has_a_choice_of_images_where_the_counts_are_of_both(settings):
+def test_by_category_has_a_choice_of_images_where_the_counts_are_of_both(settings, monkeypatch):
     attacked = settings[::-1].assign_coords(transform=settings.transform)
     both = xr.concat([settings, attacked], pd.Index(["clean", "attacked"], name="images_are"))
-    chart = class_explorer.category_explorer(both, Category.from_array(settings, "transform"), live=False)
+    chart = class_explorer.category_explorer(both, Category.from_array(settings, "transform"))
     assert values(chart) == {"chosen_class": "1", "chosen_images": "attacked", "chosen_transform": "fog"}
-    live = class_explorer.category_explorer(both, Category.from_array(settings, "transform", "corruption"), live=True)
+    monkeypatch.setenv("JPY_SESSION_NAME", "a notebook")
+    live = class_explorer.category_explorer(both, Category.from_array(settings, "transform", "corruption"))
     assert list(boxes(live)) == ["class", "images", "corruption"]
     boxes(live)["corruption"].value = "contrast"
     assert live.children[1].params.chosen_transform == "contrast"
 
 
 def test_by_category_leaves_out_settings_that_are_not_drawn_and_keeps_their_order(settings):
-    spec = class_explorer.category_explorer(settings, Category("transform", ["contrast"], "corruption"), live=False).to_dict()
+    spec = class_explorer.category_explorer(settings, Category("transform", ["contrast"], "corruption")).to_dict()
     (data,) = spec["datasets"].values() if "datasets" in spec else [spec["vconcat"][0]["data"]["values"]]
     assert "contrast" in str(data)
     assert "fog" not in str(spec)

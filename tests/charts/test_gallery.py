@@ -33,14 +33,14 @@ def test_the_gallery_shows_every_image_in_three_forms_with_its_answer():
     assert rows[rows["row"] == "clean"]["caption"].str.fullmatch(r"\d [✓✗]\nconfidence \d+ %").all()
     given = {name: mocks.dataset("examples 1", per_class=2, seed=seed) for seed, name in enumerate(("trades", "standard"))}
     for number, bound in ((2, {"gallery_class", "gallery_defence"}), (1, {"gallery_class"})):
-        chart = gallery.gallery(dict(list(given.items())[:number]), live=False).to_dict()
+        chart = gallery.gallery(dict(list(given.items())[:number])).to_dict()
         assert {param["name"] for param in chart["params"] if "bind" in param} == bound
     for name, label in (("trades", "5"), ("standard", "5"), ("trades", "0")):
-        svg = drawn(gallery.gallery(given, live=False), gallery_class=label, gallery_defence=name)
+        svg = drawn(gallery.gallery(given), gallery_class=label, gallery_defence=name)
         table = pd.DataFrame(gallery.example_rows(given[name], name)).query(f"label == '{label}'")
         assert set(re.findall(r'href="(data:[^"]+)"', svg)) == set(table["url"])
         assert svg.count('aria-roledescription="text mark"') == len(table) == 6
-    chart = gallery.gallery(given, live=False, start="7", network="trades").to_dict()
+    chart = gallery.gallery(given, start="7", network="trades").to_dict()
     values = {param["name"]: param.get("value") for param in chart["params"]}
     assert (values["gallery_class"], values["gallery_defence"]) == ("7", "trades")
 
@@ -52,7 +52,7 @@ def test_the_gallery_begins_with_images_that_the_attack_flips():
     data["prediction"][second] = [4, 9]
     data["prediction"][0] = [9, 9]  # wrong without the attack, so the attack flips nothing
     for start in (None, "0", "4"):
-        chart = gallery.gallery({"trades": data}, live=False, start=start).to_dict()
+        chart = gallery.gallery({"trades": data}, start=start).to_dict()
         assert [param["value"] for param in chart["params"] if "value" in param] == ["4"]
     rows = pd.DataFrame(gallery.example_rows(data, "trades")).query("label == '4' and row != 'perturbation' and place == 0")
     assert rows["caption"].str.partition("\n")[0].tolist() == ["4 ✓", "9 ✗"]
@@ -113,7 +113,7 @@ def test_the_attacks_of_a_live_kernel_exist_for_both_norms():
             check_evaluation(Evaluation(attack=name), Spec(dataset="digits", defence="trades", eps="0.1", norm=norm, seed=0))
 
 
-def test_widgets_attack_the_class_and_the_network_that_are_chosen_without_a_chart_above():
+def test_widgets_attack_the_class_and_the_network_that_are_chosen_without_a_chart_above(jupyter):
     asked, called = [], []
 
     def attacker(spec, evaluation):

@@ -300,7 +300,7 @@ def test_robustness_never_rises_with_the_radius(answered, by_radius):
 
 
 def test_the_class_explorer_draws_each_radius_and_class(by_radius):
-    chart = class_explorer.radius_explorer(by_radius, ["8", "1"], "0.1", live=False).to_dict()
+    chart = class_explorer.radius_explorer(by_radius, ["8", "1"], "0.1").to_dict()
     bound = {param["name"]: param["bind"]["options"] for param in chart["params"] if "bind" in param}
     assert bound["chosen_class"] == ["8", "1"]
     assert len(bound["chosen_radius"]) == 7
@@ -308,12 +308,12 @@ def test_the_class_explorer_draws_each_radius_and_class(by_radius):
     assert sums.to_numpy() == pytest.approx(np.full(70, 100.0))
 
 
-def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radius(answered, by_radius):
+def test_the_live_explorer_attacks_images_of_the_chosen_class_at_the_chosen_radius(answered, by_radius, jupyter):
     style.setup()
     calls, attack = [], runs.attack_function(answered, answered.cheap)
     attacker = lambda *_: lambda **chosen: calls.append(chosen) or attack(**chosen)  # noqa: E731
     now = gallery.attack_live(attacker, [answered], answered.cheap, count=2)
-    live = class_explorer.radius_explorer(by_radius, ["8", "1"], "0.1", show=now, live=True)
+    live = class_explorer.radius_explorer(by_radius, ["8", "1"], "0.1", show=now)
     boxes = {box.description: box for box in live.children[0].children}
     boxes["class"].value, boxes["radius"].value = "1", "0.2"
     assert calls[-1] == {"label": "1", "count": 2, "eps": "0.2"}

@@ -37,20 +37,8 @@ if TYPE_CHECKING:
     from classwise.runs.store import Key
 
 _BOOK = Path(__file__).parent
-_GUIDE = (
-    "reading",
-    "glossary",
-    "parameters",
-    "python",
-    "own-code",
-    "datasets",
-    "audit",
-    "recorded",
-    "cluster",
-    "defences",
-    "extending",
-    "architecture",
-)
+_GUIDE: tuple[str, ...] = ("reading", "glossary", "parameters", "python", "own-code", "datasets")
+_GUIDE += ("audit", "recorded", "cluster", "defences", "extending", "architecture")
 # The pages of no paper by the part of the book. "data" is written when the book is rendered.
 _PAGES = {
     "What holds": ("claims", "papers", "levels"),

@@ -60,14 +60,11 @@ class Along:
         return past.transform_filter(f"datum.{self.column} == datum.latest")
 
 
-def epoch_explorer(
-    history: xr.Dataset, show: Show | None = None, live: bool | None = None, design: float = 1.0, start: str | None = None
-) -> Any:
+def epoch_explorer(history: xr.Dataset, show: Show | None = None, design: float = 1.0, start: str | None = None) -> Any:
     """Return the explorer of a class over the epochs.
 
-    `history` is of schema "history 1" with the dimensions defence and seed (seeds are pooled). The reader chooses the class, the
-    defence, clean or attacked images, the split and the epoch. For `show` and `live` see `primitives.explorer`. start: the
-    defence at first, with its least robust class; None is the last one.
+    history: schema "history 1" along defence and seed, which are pooled. The reader chooses class, defence, clean or attacked
+    images, split and epoch. start: the defence at first, with its least robust class; None is the last one.
     """
     count = aggregate.clean_and_attacked(history["count"].sum("seed"))
     count = count.sel(epoch=aggregate.measured_epochs(history["count"].sel(split="test", drop=True)).epoch)
@@ -86,16 +83,13 @@ def epoch_explorer(
     along = Along(EPOCH, "epoch", "epoch", between=True)
     text = extent(frame(last), ["label"], f"Robust accuracy of {first} on test images after the last epoch")
     chart = panels_along(rows(count, design), labels, along, shown)
-    return explorer(describe(chart, "One class over the epochs", text), choices, show, live)
+    return explorer(describe(chart, "One class over the epochs", text), choices, show)
 
 
-def radius_explorer(
-    count: xr.DataArray, shown: Sequence[str], eps: str, show: Show | None = None, live: bool | None = None
-) -> Any:
+def radius_explorer(count: xr.DataArray, shown: Sequence[str], eps: str, show: Show | None = None) -> Any:
     """Return the explorer of a class over the radius of an attack.
 
     count: of `radius_counts`. shown: the classes that can be chosen, first the one at the start. eps: the radius at the start.
-    For `show` and `live` see `primitives.explorer`.
     """
     written, at = names_of(count, "eps"), radius_name(eps)
     choices = [
@@ -106,16 +100,15 @@ def radius_explorer(
     start = table[(table["eps"] == choices[1].value) & (table["label"] == table["predicted"])]
     text = extent(start, ["label"], f"Accuracy at radius {choices[1].value}")
     chart = panels_along(table, names_of(count, "predicted"), Along(_radius(count), "radius", "eps"))
-    return explorer(describe(chart, "One class over the radius of the attack", text), choices, show, live)
+    return explorer(describe(chart, "One class over the radius of the attack", text), choices, show)
 
 
-def category_explorer(count: xr.DataArray, by: Category, start: str | None = None, live: bool | None = None) -> Any:
+def category_explorer(count: xr.DataArray, by: Category, start: str | None = None) -> Any:
     """Return the explorer of a class by networks, optimisers, training sets, corruptions or other settings without an order.
 
-    count: pooled, with the dimension of `by`, label and predicted. The reader also chooses along further dimensions, such as
-    images_are or defence, which begin with their last member. by: the settings in the order in which they are drawn, with their
-    title in the singular. start: the setting at first, with its least accurate class; None is the first one. For `live` see
-    `primitives.explorer`.
+    count: pooled, with the dimension of `by`, label and predicted; of further ones, such as defence, the reader chooses a member,
+    at first the last. by: the settings as drawn, with their title in the singular. start: the setting at first, with its least
+    accurate class; None is the first one.
     """
     labels, values, title = names_of(count), list(by.values), by.title or by.field
     further = {str(dim): names_of(count, str(dim)) for dim in count.dims if dim not in (by.field, "label", "predicted")}
@@ -133,7 +126,7 @@ def category_explorer(count: xr.DataArray, by: Category, start: str | None = Non
     wide = max(_LEAST_WIDTH, _WIDTH - _NAME * max(map(len, values)))
     shares = _predictions(now, names_of(count, "predicted"), by.field, title)
     chart = _by_row(base, of_class, by).properties(width=wide) & shares.properties(width=wide)
-    return explorer(describe(chart, f"One class by {title}", text), choices, live=live)
+    return explorer(describe(chart, f"One class by {title}", text), choices)
 
 
 def _counted(table: pd.DataFrame, shown: str) -> tuple[alt.Chart, alt.Chart]:

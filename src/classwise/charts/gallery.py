@@ -133,9 +133,7 @@ def example_grid(table: pd.DataFrame, subtitle: str = "") -> Any:
     return describe(grid, "Images before and after the attack", text, subtitle or _BELOW)
 
 
-def gallery(
-    examples: dict[str, xr.Dataset], live: bool | None = None, start: str | None = None, network: str | None = None
-) -> Any:
+def gallery(examples: dict[str, xr.Dataset], start: str | None = None, network: str | None = None) -> Any:
     """Return images of a chosen class: clean, the perturbation (grey: no change) and attacked, with the model's prediction.
 
     `examples` maps the name of a defence, or of a network, to its examples (schema "examples 1"); a single one needs no choice. A
@@ -155,7 +153,7 @@ def gallery(
     ]
     conditions = ["datum.label == gallery_class", "datum.defence == gallery_defence"]
     several = 1 + (len(examples) > 1)
-    return explorer(example_grid(table).transform_filter(" && ".join(conditions[:several])), choices[:several], live=live)
+    return explorer(example_grid(table).transform_filter(" && ".join(conditions[:several])), choices[:several])
 
 
 def attack_live(
@@ -210,7 +208,7 @@ def attack_widgets(
     """Return the widgets of `attack_live` alone, with choices of the class and the network; for a live kernel."""
     networks, classes = [_name(subject) for subject in subjects], datasets.known_classes(subjects[0].dataset)
     choices = [Choice("chosen_class", classes, classes[0], "class"), Choice("chosen_defence", networks, networks[-1], "network")]
-    return explorer(None, choices, attack_live(attacker, subjects, evaluation), live=True)
+    return explorer(None, choices, attack_live(attacker, subjects, evaluation))
 
 
 def _name(subject: Subject) -> str:

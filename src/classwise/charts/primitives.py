@@ -253,13 +253,12 @@ class Show:
     choices: Sequence[Choice] = ()
 
 
-def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None, live: bool | None = None) -> Any:
+def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None) -> Any:
     """Return a chart with controls of Vega, or in a live kernel with ipywidgets and `show`, drawn again after each change.
 
-    chart: None for controls and `show` alone.
-    The controls of Vega need no kernel; widgets can also show what only a kernel can compute. live: None is `style.live()`.
+    chart: None for controls and `show` alone. Widgets can also show what only a kernel can compute.
     """
-    if not (style.live() if live is None else live):
+    if not style.live():
         return chart.add_params(*[choice.param(bound=True) for choice in choices])
     import ipywidgets
     from IPython.display import HTML, display

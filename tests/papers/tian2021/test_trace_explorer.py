@@ -41,7 +41,7 @@ def test_an_image_is_selected_where_one_network_withstands_pgd():
     other = course([0, 0, 0, 0], [[[0, 3, 0]] * 4, [[3, 0, 0]] * 4], ["1", "5"]).assign_coords(network=["b"])
     both = side_by_side(other, course([0, 0, 0, 0], ENDS, ["1", "5"]))
     assert list(trace_explorer.select_images(both).image.values) == [13, 12, 10]
-    params = {one["name"]: one for one in trace_explorer.explore(both, {}, live=False).to_dict()["params"] if "bind" in one}
+    params = {one["name"]: one for one in trace_explorer.explore(both, {}).to_dict()["params"] if "bind" in one}
     assert (params["followed_network"]["value"], params["followed_inverse"]["value"]) == ("a", "5")
 
 
@@ -56,7 +56,7 @@ def test_confidences_are_shares_and_missing_networks_have_none():
 
 
 def test_the_explorer_offers_each_image_and_is_drawn():
-    chart = trace_explorer.explore(course([0, 0, 0, 0], ENDS, ["1", "5"]), {}, live=False)
+    chart = trace_explorer.explore(course([0, 0, 0, 0], ENDS, ["1", "5"]), {})
     params = {one["name"]: one for one in chart.to_dict()["params"] if "bind" in one}
     assert params["followed_image"]["bind"]["options"] == ["x, no. 13", "x, no. 12", "x, no. 10"]
     assert params["followed_step"]["value"] == 1

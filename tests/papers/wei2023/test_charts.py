@@ -59,7 +59,7 @@ def test_a_path_runs_from_the_lowest_setting_to_the_highest(counts):
 
 
 def test_the_explorer_shows_clean_and_attacked_images_at_each_setting(counts):
-    chart = charts.setting_explorer(counts, counts.sel(label=counts.label), SETTING, "8/255", live=False)
+    chart = charts.setting_explorer(counts, counts.sel(label=counts.label), SETTING, "8/255")
     params = {param["name"]: param for param in chart.to_dict()["params"]}
     assert params["chosen_eps"]["bind"]["options"] == ["4/255", "8/255", "12/255"]
     assert (params["chosen_eps"]["value"], params["chosen_class"]["value"]) == ("8/255", "a")
@@ -75,7 +75,7 @@ def rule():
 
 
 def test_the_rule_moves_with_its_sliders_in_a_page_without_a_kernel():
-    chart = charts.rule_explorer(rule(), {"at-ccm": 0.5, "trades": 0.3}, live=False)
+    chart = charts.rule_explorer(rule(), {"at-ccm": 0.5, "trades": 0.3})
     assert drawn(chart)
     spec = chart.to_dict()
     params = {param["name"]: param for param in spec["params"]}
@@ -87,7 +87,7 @@ def test_the_rule_moves_with_its_sliders_in_a_page_without_a_kernel():
 
 @pytest.mark.parametrize(("network", "offset", "epoch"), [("at-ccm", 0.5, 2), ("at-ccm", 0.3, 1), ("trades", 0.85, 2)])
 def test_vega_computes_the_rule_as_python_does(network, offset, epoch):
-    spec = charts.rule_explorer(rule(), {"at-ccm": 0.5, "trades": 0.3}, live=False).to_dict()
+    spec = charts.rule_explorer(rule(), {"at-ccm": 0.5, "trades": 0.3}).to_dict()
     for param in spec["params"]:
         param["value"] = {"chosen_network": network, "chosen_lambda": offset, "chosen_epoch": epoch}[param["name"]]
     svg = vl_convert.vegalite_to_svg(spec)

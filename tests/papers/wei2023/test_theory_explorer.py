@@ -61,7 +61,7 @@ def test_the_expressions_are_the_formulas_at_random_parameters(intercept):
 
 
 def test_the_controls_are_sliders_at_the_parameters_of_the_model():
-    spec = theory_explorer.model_explorer(PAGE, 100, live=False).to_dict()
+    spec = theory_explorer.model_explorer(PAGE, 100).to_dict()
     bound = {one["name"]: one for one in spec["params"] if "bind" in one}
     expected = {"features" if name == "d" else name: value for name, value in vars(PAGE).items()}
     expected |= {"trained_share": 0.5, "judged_share": 2.0, "intercept": "without"}
@@ -75,23 +75,23 @@ def test_the_controls_are_sliders_at_the_parameters_of_the_model():
 
 def test_parameters_between_the_steps_of_a_slider_are_those_at_first():
     odd = Model(p_easy=0.853, p_hard=0.7, eta=0.41, variance=0.65, d=2)
-    spec = theory_explorer.model_explorer(odd, 50, live=False).to_dict()
+    spec = theory_explorer.model_explorer(odd, 50).to_dict()
     assert next(one["value"] for one in spec["params"] if one["name"] == "p_easy") == 0.853
 
 
 def test_a_control_moves_curves_and_points():
-    chart = theory_explorer.model_explorer(PAGE, 100, live=False)
+    chart = theory_explorer.model_explorer(PAGE, 100)
     before = drawn(chart)
     for name, value in (("eta", 0.2), ("p_easy", 0.9), ("features", 5), ("intercept", "with"), ("trained_share", 0.1)):
-        moved = theory_explorer.model_explorer(PAGE, 100, live=False)
+        moved = theory_explorer.model_explorer(PAGE, 100)
         next(param for param in moved.params if param.name == name).value = value
         after = drawn(moved)
         assert after != before, name
         assert "NaN" not in after
 
 
-def test_in_jupyterlab_the_controls_are_widgets():
-    view = theory_explorer.model_explorer(PAGE, 20, live=True)
+def test_in_jupyterlab_the_controls_are_widgets(jupyter):
+    view = theory_explorer.model_explorer(PAGE, 20)
     boxes = {box.description: box for box in view.children[0].children}
     assert boxes["η"].value == 0.4
     assert boxes["intercept"].value == "without"
@@ -101,11 +101,11 @@ OTHER = Model(p_easy=0.95, p_hard=0.55, eta=0.1, variance=2.0, d=10)
 
 
 def test_the_explorer_is_drawn_at_any_parameters():
-    svg = drawn(theory_explorer.model_explorer(OTHER, 50, live=False))
+    svg = drawn(theory_explorer.model_explorer(OTHER, 50))
     assert "NaN" not in svg
     assert width_of(svg) <= style.COLUMN
 
 
 def test_the_columns_of_its_data_are_in_the_dictionary():
-    spec = theory_explorer.model_explorer(PAGE, 50, live=False).to_dict()
+    spec = theory_explorer.model_explorer(PAGE, 50).to_dict()
     assert set(figures.table(spec)) <= {*KEYS, *MEASURES}

@@ -60,7 +60,7 @@ def confidences(traces: xr.Dataset) -> pd.DataFrame:
     return table.assign(truth=table["image"].str.partition(",")[0])
 
 
-def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bool | None = None) -> Any:
+def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset]) -> Any:
     """Return the confidence over the steps of failed attacks, with controls: the image, the network, the temperature, the step.
 
     traces: of `runs.traces`, with PGD at inverse "1". examples: of `runs.example_sets`, to show the images, if any. It begins
@@ -98,7 +98,7 @@ def explore(traces: xr.Dataset | None, examples: dict[str, xr.Dataset], live: bo
     seen = f"{plural(few.sizes['image'], 'image')} and {plural(few.sizes['network'], 'network')}"
     broken = int(gained.any("inverse").sum())
     text = f"{plural(int(failed.sum()), 'failure')} of PGD on {seen}. Another temperature succeeds in {broken} of them."
-    return explorer(describe(_with_images(few, examples, charts), "Failed attacks, step by step", text), choices, live=live)
+    return explorer(describe(_with_images(few, examples, charts), "Failed attacks, step by step", text), choices)
 
 
 def _colour(attack: Category) -> alt.Color:

@@ -159,11 +159,11 @@ def exchange(accuracy: xr.DataArray, groups: Mapping[str, Sequence[str]], settin
     return describe(chart, title, f"From {ends}. {' '.join(parts)}", f"Open dots to filled dot: {ends}.")
 
 
-def setting_explorer(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting, start: str, live: bool | None = None) -> Any:
+def setting_explorer(clean: xr.DataArray, attacked: xr.DataArray, setting: Setting, start: str) -> Any:
     """Return the explorer of a class over a setting of the training.
 
     clean, attacked: counts with the dimension of the setting, label and predicted. start: the value of the setting at first, with
-    its least robust class under attack. For `live` see `primitives.explorer`.
+    its least robust class under attack.
     """
     values, labels = setting.values(clean), style.names_of(clean)
     last = metrics.accuracy(attacked.sel({setting.dim: start}, drop=True))
@@ -178,7 +178,7 @@ def setting_explorer(clean: xr.DataArray, attacked: xr.DataArray, setting: Setti
     table = setting.add_places(rows(count))
     text = extent(style.frame(last), ["label"], f"Robust accuracy, {setting.named.format(start)}")
     chart = panels_along(table, labels, along, "datum.images_are == chosen_images")
-    return explorer(describe(chart, f"One class by {setting.title}", text), choices, live=live)
+    return explorer(describe(chart, f"One class by {setting.title}", text), choices)
 
 
 # The colour of a class by its column `kind`.
@@ -195,12 +195,11 @@ def _kinds(array: xr.DataArray) -> dict[str, str]:
     return dict(zip(style.names_of(array), map(str, kinds), strict=True))
 
 
-def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: bool | None = None) -> Any:
+def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float]) -> Any:
     """Return what the rule lambda + t gives each class, as a multiple of the uniform setting, with controls.
 
-    accuracy: t, the training accuracy of each class under attack, 0 to 1, with the dimensions network, epoch and label,
-    and the class coordinates `hard` and `easy`. offset: the lambda that each network was trained with. The reader chooses
-    network, epoch and lambda. For `live` see `primitives.explorer`.
+    accuracy: t, the training accuracy under attack, 0 to 1, along network, epoch and label, with the class coordinates `hard` and
+    `easy`. offset: the lambda that each network was trained with. The reader chooses network, epoch and lambda.
     """
     labels, networks = style.names_of(accuracy), style.names_of(accuracy, "network")
     table = style.frame(accuracy.drop_vars(["hard", "easy"]), "t")
@@ -227,4 +226,4 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float], live: boo
     text = extent(last, ["label"], f"{networks[0]} after the last epoch, lambda {first:g}", "", digits=2)
     subtitle = "Line: 1, the uniform setting. Dashed: mean of the classes. Ticks: what this network was trained with next."
     chart = alt.layer(*marks).properties(width=580, height=220)
-    return explorer(describe(chart, "What the rule gives each class", text, subtitle), choices, live=live)
+    return explorer(describe(chart, "What the rule gives each class", text, subtitle), choices)

@@ -166,11 +166,8 @@ def summary() -> str:
     return " + '\\n' + ".join(lines)
 
 
-def model_explorer(model: Model, number: int = 100, seed: int = 0, live: bool | None = None) -> Any:
-    """Return the model with controls: accuracies over the weight, points, weights and gaps over the training radius.
-
-    number: of drawn points of each class. For `live` see `primitives.explorer`.
-    """
+def model_explorer(model: Model, number: int = 100, seed: int = 0) -> Any:
+    """Return the model with controls: accuracies over the weight, `number` points of each class, weights and gaps by radius."""
     rng = np.random.default_rng(seed)
     drawn = pd.DataFrame({"label": np.repeat(LABELS, number), "point": np.tile(np.arange(number), 2)})
     drawn = drawn.assign(chance=rng.random(2 * number), normal=rng.standard_normal(2 * number))
@@ -182,4 +179,4 @@ def model_explorer(model: Model, number: int = 100, seed: int = 0, live: bool | 
     gaps = [-float(model.accuracy(weight, radius).diff("label").item()) for radius in (0.0, 2 * model.eta)]
     finding = f"At first: a gap of {gaps[0]:.1f} points clean and {gaps[1]:.1f} attacked after training against half of eta."
     chart = describe(charts.add_params(*signals()), "The model with sliders", finding)
-    return explorer(chart, controls(model), live=live)
+    return explorer(chart, controls(model))
