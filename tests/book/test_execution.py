@@ -105,8 +105,8 @@ def test_a_page_that_waits_says_so_below_its_title(place):
     node = nbformat.read(page.target, as_version=4)
     assert [execution.COMING in cell.source for cell in node.cells] == [False, True, False]
     assert "Not yet run on digits." in node.cells[2].outputs[0].data["text/html"]
-    assert page.is_made()
-    assert not execution.Page(SECTION, "quick", page.parts, coming=False).is_made()
+    assert execution.is_made(page.target, page.digest)
+    assert not execution.is_made(page.target, execution.Page(SECTION, "quick", page.parts, coming=False).digest)
     nothing = execution.Page(SECTION, "quick", {}, coming=True)
     nothing.compose()
     node = nbformat.read(nothing.target, as_version=4)

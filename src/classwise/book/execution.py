@@ -148,10 +148,6 @@ class Page:
         """Return the executions that are missing or outdated, with their digests."""
         return {one: made for one, made in self.parts.items() if not is_made(build_folder() / f"{one}.ipynb", made)}
 
-    def is_made(self) -> bool:
-        """Return whether the executed notebook shows all of this."""
-        return is_made(self.target, self.digest)
-
     def compose(self) -> None:
         """Write the executed notebook from its executions."""
         recorded, computed = (build_folder() / f"{folder}/{self.name}.ipynb" for folder in (RECORDED, COMPUTED))
@@ -261,11 +257,8 @@ def progress(stale: Collection[str], console: Console, before: float) -> Iterato
 
 
 def execute_pages(shown: Collection[Page], console: Console, before: float = 0.0) -> int:
-    """Execute what changed of pages, two notebooks at once, and return the number of pages that changed.
-
-    NotebookFailed names those that raised. before: seconds of the build that are done, for its progress.
-    """
-    changed = [page for page in shown if not page.is_made()]
+    """Execute what changed of pages and return how many did; NotebookFailed names those that raised; before: seconds done."""
+    changed = [page for page in shown if not is_made(page.target, page.digest)]
     left = {page.name: page.stale() for page in changed}
     stale, errors = {one: made for some in left.values() for one, made in some.items()}, list[str]()
     for page in (page for page in changed if not left[page.name]):

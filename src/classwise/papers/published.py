@@ -51,10 +51,7 @@ class Tables:
 
     def settings(self) -> pd.DataFrame:
         """Return the settings that the paper prints: setup, dataset, field, value."""
-        path = self.folder / "settings.csv"
-        if not path.exists():
-            raise UserError(f"there is no {path}: the settings of {self.paper!r} were not typed in")
-        return pd.read_csv(path, dtype=str)
+        return pd.read_csv(self.folder / "settings.csv", dtype=str)
 
     def load(self, table: str | int) -> xr.Dataset:
         """Return a table as a Dataset.

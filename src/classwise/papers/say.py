@@ -17,6 +17,7 @@ from classwise.stats import bootstrap
 
 # The beginning of a sentence whose interval contains the value of no effect.
 UNCLEAR = "No clear effect"
+_OPPOSITE = {"low": "high", "high": "low"}
 
 
 class _Numbers(Formatter):
@@ -29,7 +30,9 @@ class _Numbers(Formatter):
                 return escape(printed_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
         unit, _, digits = form.partition(",")
         falls = bool(directions) and float(value.sel(bound="value") if bounded else value) < 0
-        opposite: Any = _mirrored(value) if bounded else -value
+        opposite: Any = -value
+        if bounded:
+            opposite = opposite.assign_coords(bound=[_OPPOSITE.get(str(end), end) for end in value.bound.values])
         number = (interval if bounded else _quantity)(opposite if falls else value, unit, int(digits or 0))
         return directions[falls].replace("~", number) if directions else number
 
@@ -43,10 +46,6 @@ def text(template: str, **values: Any) -> str:
     is neither.
     """
     return _Numbers().vformat(template, (), values)
-
-
-def _mirrored(bounds: xr.DataArray) -> xr.DataArray:
-    return (-bounds).assign_coords(bound=[{"low": "high", "high": "low"}.get(str(end), end) for end in bounds.bound.values])
 
 
 def _quantity(value: float, unit: str, digits: int) -> str:

@@ -61,8 +61,7 @@ def rebuilt(kind: str, by: str, *scales: str) -> Variants:
 
 
 def _part(title: str, variants: Variants, defence: str = STANDARD) -> Part:
-    fields: dict[str, Any] = {"at": AT, "max_seeds": 2}
-    return Part(title=title, defences=(defence,), variants=variants, **fields)
+    return Part(title=title, defences=(defence,), variants=variants, at=AT, max_seeds=2)
 
 
 def stack_radii(outcomes: xr.Dataset) -> xr.Dataset:

@@ -4,7 +4,6 @@ Neither average influences the training, so that one training gives the rows "AT
 training "AT + CCM", "AT + CCM + EMA" and "AT + CFA".
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pandas as pd
@@ -20,18 +19,14 @@ _BASES = {"AT": ("pgd-at", "at-ccm", "CCM"), "TRADES": ("trades", "trades-ccm-cc
 _BASES |= {"FAT": ("fat-constant", "fat-ccm", "CCM")}
 
 
-def _rows() -> dict[str, tuple[str, str]]:
-    rows: dict[str, tuple[str, str]] = {}
-    for base, (plain, calibrated, terms) in _BASES.items():
-        rows |= {base: (plain, "last"), f"{base} + EMA": (plain, "ema"), f"{base} + FAWA": (plain, "fawa")}
-        rows |= {f"{base} + {terms}": (calibrated, "last"), f"{base} + {terms} + EMA": (calibrated, "ema")}
-        rows[f"{base} + CFA"] = (calibrated, "fawa")
-    rows |= {"TRADES + CCM": ("trades-ccm", "last"), "TRADES + CCR": ("trades-ccr", "last")}
-    return rows | {"FRL": ("frl-rmrw", "last"), "FRL + EMA": ("frl-rmrw", "ema")}
-
-
 # By the name of a row of the tables: the defence and the checkpoint. Further rows, such as AT + CCM + EMA, the paper lacks.
-METHODS: Mapping[str, tuple[str, str]] = _rows()
+METHODS: dict[str, tuple[str, str]] = {}
+for _base, (_plain, _calibrated, _terms) in _BASES.items():
+    METHODS |= {_base: (_plain, "last"), f"{_base} + EMA": (_plain, "ema"), f"{_base} + FAWA": (_plain, "fawa")}
+    METHODS |= {f"{_base} + {_terms}": (_calibrated, "last"), f"{_base} + {_terms} + EMA": (_calibrated, "ema")}
+    METHODS[f"{_base} + CFA"] = (_calibrated, "fawa")
+METHODS |= {"TRADES + CCM": ("trades-ccm", "last"), "TRADES + CCR": ("trades-ccr", "last")}
+METHODS |= {"FRL": ("frl-rmrw", "last"), "FRL + EMA": ("frl-rmrw", "ema")}
 # Table 1.
 COMPARED = (*(f"{base}{more}" for base in _BASES for more in ("", " + EMA", " + CFA")), "FRL", "FRL + EMA")
 # The checkpoint that is the best epoch of each, where runs select one.
