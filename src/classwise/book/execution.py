@@ -257,7 +257,10 @@ def progress(stale: Collection[str], console: Console, before: float) -> Iterato
 
 
 def execute_pages(shown: Collection[Page], console: Console, before: float = 0.0) -> int:
-    """Execute what changed of pages and return how many did; NotebookFailed names those that raised; before: seconds done."""
+    """Execute what changed of pages, two notebooks at once, and return the number of pages that changed.
+
+    NotebookFailed names those that raised. before: seconds of the build that are done, for its progress.
+    """
     changed = [page for page in shown if not is_made(page.target, page.digest)]
     left = {page.name: page.stale() for page in changed}
     stale, errors = {one: made for some in left.values() for one, made in some.items()}, list[str]()

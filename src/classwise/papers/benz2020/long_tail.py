@@ -28,7 +28,7 @@ CHANGED = (*WEIGHTS, *BY_SCHEME[1:])
 
 
 def _weight(name: str, **by_scale: variants.Variants) -> Part:
-    """Return the part that weights the loss of the critical class: weights of mean one, but as recorded at scale laptop."""
+    """Return the part that weights the loss of the critical class; all weights have mean one, but not in the run of laptop."""
 
     def varied(scale: str, plain: Spec) -> Sequence[variants.Variant]:
         number = class_names(plain.dataset).index(critical_class(plain.dataset))
