@@ -12,7 +12,7 @@ import xarray as xr
 from drawing import axes_without_a_panel, drawn, legend_fields, reacting_legends, text_sizes, tooltip_titles, width_of
 
 import classwise
-from classwise.charts import audit_report, class_explorer, curves, dots, explorers, gallery, heatmaps, style
+from classwise.charts import audit_report, class_explorer, curves, descriptions, dots, explorers, gallery, heatmaps, style
 from classwise.charts.descriptions import extent, largest
 from classwise.charts.primitives import CUE
 from classwise.papers.tian2021 import trace_explorer
@@ -207,6 +207,14 @@ def test_every_public_function_that_returns_a_chart_is_drawn_here():
         "gallery.example_grid",
         "gallery.one_per_class",
     } <= set(CHARTS)
+
+
+def test_a_headline_moves_what_the_title_said_below_it():
+    chart = descriptions.headline(CHARTS["curves.class_accuracy"](), "Under attack, cats end at 16 %")
+    title, old = chart.title.to_dict(), CHARTS["curves.class_accuracy"]().title.to_dict()
+    assert title["text"] == ["Under attack, cats end at 16\u00a0%"]
+    assert " ".join(title["subtitle"]) == f"{old['text'][0]}. {old['subtitle'][0]}"
+    assert chart.description == CHARTS["curves.class_accuracy"]().description
 
 
 def test_an_extent_names_both_ends_by_what_differs():

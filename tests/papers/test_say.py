@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import texts
 import xarray as xr
@@ -47,10 +48,21 @@ def test_a_finding_shows_an_effect_or_says_that_none_is_clear():
         say.finding([replace(HOLDS, low=-3, high=-1)], "c", "PGD gains."),
         say.finding([replace(HOLDS, low=-3)], "c", "PGD gains {value}."),
     )
-    with pytest.raises(NotRecorded, match="the claim 'c' is not tested: it has no such classes"):
+    with pytest.raises(NotRecorded, match=r"not tested: It is so\. \(it has no such classes\)"):
         say.finding([LACKING], "c", "{value}")
     with pytest.raises(UserError, match="unknown claim among the verdicts 'd'; there are: c"):
         say.finding([HOLDS], "d", "{value}")
+
+
+def test_ends_name_what_is_lowest_and_highest():
+    rates = xr.DataArray(
+        [[16.4, 73.0], [2.0, np.nan]], {"label": ["cat", "8"], "predicted": ["dog", "8"]}, ("label", "predicted")
+    )
+    ends = "{low:.0f} {lowest:s}, {high:.1f} {highest:s}{more}"
+    assert say.ends(rates, ends, more="") == "2 8 as dog, 73.0 cat as 8"
+    assert say.ends(rates[:, 0], ends, more="!") == "2 8s, 16.4 cats!"
+    of_two = xr.concat([bounds(1, 5, 9), bounds(2, 4, 6)], pd.Index(["standard", "pgd-at"], name="defence"))
+    assert say.ends(of_two, ends, more="") == "4 PGD-AT, 5.0 standard training"
 
 
 def test_a_sample_has_as_many_runs_as_each_defence():

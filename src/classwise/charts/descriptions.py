@@ -16,7 +16,16 @@ LINES = "Blue: highest at the end. Orange: lowest. Grey: all others."
 def describe(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     """Return a chart with a title, and with `text` as its description, which screen readers read in place of the drawing."""
     lines: dict[str, Any] = {"subtitle": textwrap.wrap(subtitle, _SUBTITLE)} if subtitle else {}
-    return chart.properties(title=alt.Title(textwrap.wrap(title, _TITLE), **lines), description=text)
+    title = title.replace(" %", "\u00a0%")
+    number = len(title) // (_TITLE + 1) + 1  # lines of about the same length
+    return chart.properties(title=alt.Title(textwrap.wrap(title, len(title) // number + 6), **lines), description=text)
+
+
+def headline(chart: Any, finding: str) -> Any:
+    """Return a chart whose title is a finding; what its title said until then begins its subtitle."""
+    above = chart.title.to_dict()
+    lines = [" ".join(above[name]) for name in ("text", "subtitle") if name in above]
+    return describe(chart, finding, chart.description, ". ".join(lines))
 
 
 def panel_title(text: str) -> alt.Title:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotAtScale, NotRecorded, unknown
-from classwise.core.markup import decimal, escape, plural, printed_name
+from classwise.core.markup import decimal, escape, plural, plural_class, printed_name
 from classwise.papers.claims import Verdict
 from classwise.stats import bootstrap
 
@@ -46,6 +46,19 @@ def text(template: str, **values: Any) -> str:
     is neither.
     """
     return _Numbers().vformat(template, (), values)
+
+
+def ends(values: xr.DataArray, template: str, **more: Any) -> str:
+    """Return a template with the names of the lowest and the highest member of an array, and their values.
+
+    {lowest:s}, {highest:s}: attacks and defences as papers print them, classes in the plural, a class and what it is predicted
+    as "cat as dog". {low:.0f}, {high:.0f}: of bounds without their interval.
+    """
+    values = values.sel(bound="value", drop=True) if "bound" in values.dims else values
+    flat, named = values.stack(member=values.dims), plural_class if values.dims == ("label",) else printed_name
+    members = {"lowest": flat.idxmin().item(), "highest": flat.idxmax().item()}
+    names = {end: " as ".join(named(str(one)) for one in member) for end, member in members.items()}
+    return text(template, **names, low=float(flat.min()), high=float(flat.max()), **more)
 
 
 def _quantity(value: float, unit: str, digits: int) -> str:
@@ -86,7 +99,7 @@ def bounds(verdicts: Sequence[Verdict], claim: str) -> xr.DataArray:
     if one is None:
         raise unknown("claim among the verdicts", claim, dict.fromkeys(one.claim.name for one in verdicts))
     if one.verdict == "not tested":
-        raise (NotAtScale if one.unreachable else NotRecorded)(f"the claim {claim!r} is not tested: {one.reason}")
+        raise (NotAtScale if one.unreachable else NotRecorded)(f"not tested: {one.claim.statement} ({one.reason})")
     return xr.DataArray([one.low, one.effect, one.high], {"bound": ["low", "value", "high"]}, ("bound",))
 
 
