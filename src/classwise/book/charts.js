@@ -4,7 +4,7 @@
   const embed = window.vegaEmbed, charts = [], night = matchMedia("(prefers-color-scheme: dark)"), paper = matchMedia("print");
   const narrow = matchMedia("(max-width: 600px)"), NARROWEST = 110, MARGIN = 110, PADDING = 14, FRAME = 10, ATTEMPTS = 9;
   const loaded = new Promise((done) => document.readyState === "loading" ? addEventListener("DOMContentLoaded", done) : done());
-  const WIDEST = 900, FULL = 0.95, MOST = 5, SMALL = {labelFontSize: 11, titleFontSize: 12};
+  const WIDEST = 900, FULL = 0.95, MOST = 5, BESIDE = 7, SMALL = {labelFontSize: 11, titleFontSize: 12};
   const inks = {
     light: {text: {color: "#222"}},
     dark: {text: {color: "#eee"}, axis: {gridColor: "#333"}, view: {stroke: "#444"}},
@@ -79,6 +79,8 @@
     if (result.hconcat) { result.vconcat = result.hconcat; delete result.hconcat; }
     if (result.columns || result.concat) Object.assign(result, {columns: 1, spacing: 24});
     if (result.facet && result.facet.column && !result.facet.row) Object.assign(result, {facet: result.facet.column, columns: 1});
+    // Each panel of a column has the axis that those of a row share.
+    if (result.facet) result.resolve = {...result.resolve, axis: {x: "independent", ...(result.resolve || {}).axis}};
     if (result.facet && result.facet.header) {
       result.facet = {...result.facet, header: {...result.facet.header, labelExpr: broken(Math.floor(fit.room / LETTER))}};
     }
@@ -149,13 +151,24 @@
       return boxes.some((one, place) => boxes.slice(0, place).some((other) => covers(one, other)));
     });
   }
-  // Of words that would cover each other only the first are shown; the tooltips of the others stay.
+  // Words that would cover a dot stand left of theirs or below it, where there is room. Of words that would cover each other only
+  // the first are shown; the tooltips of the others stay.
+  const places = ({width}) => [[0, 0], [-width - 2 * BESIDE, 0], [-width / 2 - BESIDE, 20]];
   function uncovered(svg) {
     const marks = [...svg.querySelectorAll(".role-mark text")], boxes = new Map(), shown = [];
+    for (const one of marks) for (const name of ["dx", "dy"]) one.removeAttribute(name);
+    const dots = [...svg.querySelectorAll(".mark-symbol.role-mark path")].map((one) => one.getBoundingClientRect());
     for (const one of svg.querySelectorAll("text")) if (one.textContent.trim()) boxes.set(one, one.getBoundingClientRect());
     for (const [one, box] of boxes) if (!one.closest(".role-mark")) shown.push(box);
     for (const one of marks) {
-      const box = boxes.get(one), free = !box || !box.width || !shown.some((other) => covers(box, other));
+      let box = boxes.get(one);
+      if (box && one.getAttribute("text-anchor") === "start") {
+        const moved = ([dx, dy]) => new DOMRect(box.x + dx, box.y + dy, box.width, box.height);
+        const place = places(box).find((by) => ![...shown, ...dots].some((other) => covers(moved(by), other))) || [0, 0];
+        ["dx", "dy"].forEach((name, axis) => place[axis] && one.setAttribute(name, place[axis]));
+        box = moved(place);
+      }
+      const free = !box || !box.width || !shown.some((other) => covers(box, other));
       one.style.visibility = free ? "" : "hidden";
       if (free && box) shown.push(box);
     }

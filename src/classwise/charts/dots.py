@@ -48,7 +48,7 @@ def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colou
     names = [display_name(name) for name in measured]
     tables = [wide_bounds(bounds).assign(metric=display_name(name)) for name, bounds in measured.items()]
     table = pd.concat(tables, ignore_index=True)
-    chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(), picked=picked)
+    chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(zero=False), picked=picked)
     wide = {1: 480, 2: 250}.get(columns, 160)
     chart = chart.properties(width=wide, height=(8 * len(hues.values) + 6) * len(rows.values))
     chart = panels(chart, Category("metric", names), columns).resolve_scale(x="independent").add_params(picked)

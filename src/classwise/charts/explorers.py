@@ -149,8 +149,9 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     table: of `method_rows`. first, second: the methods at the start. Below the bars are some of these images.
     """
     names, labels = methods(table), sorted(set(table["label"]))
+    pictured = bool((table["url"] != "").any())
     choices = [
-        Choice("chosen_class", ["all", *labels], "all", "class of the images"),
+        *[Choice("chosen_class", ["all", *labels], "all", "class of the images")] * pictured,
         Choice("chosen_method", names, first, "method"),
         Choice("other_method", names, second, "compared with"),
     ]
@@ -181,7 +182,7 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     lost, won = (int(((table[first] - table[second]) == sign).sum()) for sign in (-1, 1))
     text = f"Only {first} classifies {won} images correctly, only {second} {lost} images, of {len(table)}."
     chart: Any = (bars + same).properties(width=560, height=170)
-    if bool((table["url"] != "").any()):
+    if pictured:
         chart = chart & _pictures(base, sides)
     return explorer(describe(chart, "Images that only one of two methods classifies correctly", text), choices)
 

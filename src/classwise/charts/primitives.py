@@ -108,7 +108,7 @@ def dots_with_intervals(
         y = alt.Y("low:Q", title=title or None, scale=scale)
         return alt.layer(lines.encode(x=along.x, y=y, y2="high:Q"), dots.encode(x=along.x, y="value:Q"))
     # Names keep off a dot at the left end of the axis.
-    axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True)
+    axis = alt.Axis(labelLimit=290, labelPadding=8, ticks=False, grid=True)
     y, x = alt.Y(along.encoding, sort=list(along.values), title=along.title, axis=axis), alt.X("low:Q", scale=scale)
     return alt.layer(lines.encode(y=y, x=x.title(title or None), x2="high:Q"), dots.encode(y=y, x="value:Q"))
 
