@@ -53,4 +53,4 @@ def test_intervals_for_all_defences_are_wider():
 def test_names_of_classes_are_escaped():
     data = under_strong(pgd_at=at(10, 9, rest=75), dafa=at(85, 9, rest=75)).assign_coords(predicted=[*"abcdefghi", "<b>|*x_"])
     escaped = "&#60;b&#62;&#124;&#42;x&#95;"
-    assert f"(class {escaped})." in findings.best_for_the_worst_class(data, "strong")[1]
+    assert f"({escaped})." in findings.best_for_the_worst_class(data, "strong")[1]

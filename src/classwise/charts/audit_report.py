@@ -11,13 +11,13 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts import tables
-from classwise.charts.descriptions import describe, extent
+from classwise.charts.descriptions import capital, describe, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit
 from classwise.core.errors import UserError
 from classwise.core.identity import radius_name
-from classwise.core.markup import decimal, escape, plural
+from classwise.core.markup import class_name, decimal, escape, plural
 from classwise.stats import aggregate, bootstrap, intervals, masking, metrics, significance
 
 # What the radius of an attack means.
@@ -70,8 +70,8 @@ def rate(count: xr.DataArray) -> str:
 def _class_rate(count: xr.DataArray, label: str) -> str:
     row, text = count.sel(label=label), rate(count.sel(label=[label]))
     mistakes = row.where(row.predicted != label, 0)
-    most, share = escape(mistakes.idxmax("predicted").item()), 100 * int(mistakes.max()) / max(int(row.sum()), 1)
-    return f"{text}, most often misclassified as class {most} ({share:.0f} %)" if share else text
+    most, share = escape(class_name(mistakes.idxmax("predicted").item())), 100 * int(mistakes.max()) / max(int(row.sum()), 1)
+    return f"{text}, most often misclassified as {most} ({share:.0f} %)" if share else text
 
 
 def summary(count: xr.DataArray, marked: Sequence[str] | None = None) -> str:
@@ -140,7 +140,7 @@ def _weakest(robust: xr.DataArray) -> str:
         each = rate(robust.sel(label=[fewest]))
         return f"**Weakest classes.** None is weaker than the others: each withstands the attacks on {each}."
     weakest = names[: max(robust.sizes["label"] // 2, 1)]
-    classes = "; ".join(f"**class {escape(label)}**: {_class_rate(robust, label)}" for label in weakest)
+    classes = "; ".join(f"**{escape(class_name(label))}**: {_class_rate(robust, label)}" for label in weakest)
     return f"**Weakest classes.** {classes}."
 
 
@@ -151,16 +151,16 @@ def stability(results: xr.Dataset) -> str:
     """
     robust = network_counts(results).sel(attack=masking.WORST)
     share, attracted = bootstrap.worst_share(robust, bootstrap_draws(robust)), metrics.share_of_mistakes(robust)
-    label, (right, total) = escape(share.idxmax("label").item()), held_out_worst(results)
-    text = f"- **How sure?** Class {label} is the worst in {float(share.max()):.0f} % of bootstrap draws."
+    label, (right, total) = escape(class_name(share.idxmax("label").item())), held_out_worst(results)
+    text = f"- **How sure?** {capital(label)} is the worst in {float(share.max()):.0f} % of bootstrap draws."
     if total:
         low, high = intervals.proportion(right, total)
         text += f" Chosen on one half of the images, the worst class withstands the attacks on {100 * right / total:.0f} % "
         text += f"of its images in the other half (95 %: {low:.0f} to {high:.0f})."
     if attracted.isnull().all():
         return text
-    most = escape(attracted.idxmax("label").item())
-    return f"{text} Class {most} attracts the most mistakes ({float(attracted.max()):.0f} %)."
+    most = escape(class_name(attracted.idxmax("label").item()))
+    return f"{text} {capital(most)} attracts the most mistakes ({float(attracted.max()):.0f} %)."
 
 
 def bootstrap_draws(count: xr.DataArray) -> int:
@@ -226,7 +226,9 @@ def class_table(numbers: xr.Dataset, count: xr.DataArray, marked: Sequence[str] 
         one, row = numbers.sel(label=label), robust.sel(label=label)
         rates = {f"{name}, % [95 %]": _bounds(one.accuracy.sel(attack=name), ".1f") for name in names_of(one.accuracy, "attack")}
         total, mistakes = int(row.sum()), row.where(row.predicted != label, 0).to_series().nlargest(3)
-        frequent = ", ".join(f"class {name}: {100 * hits / total:.0f} %" for name, hits in mistakes.items() if hits > 0)
+        frequent = ", ".join(
+            f"{class_name(str(name))}: {100 * hits / total:.0f} %" for name, hits in mistakes.items() if hits > 0
+        )
         rows.append(
             {
                 "class": label + (" (critical)" if label in (marked or []) else ""),

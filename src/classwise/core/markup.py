@@ -25,6 +25,11 @@ def printed_name(name: str) -> str:
     return _PRINTED.get(name) or (name.upper() if _CAPITALS.fullmatch(name) else name)
 
 
+def class_name(name: str) -> str:
+    """Return a class as a sentence names it: "cat" of "cat", "class 8" of "8"."""
+    return f"class {name}" if name.isdecimal() else name
+
+
 def plural_class(name: str) -> str:
     """Return the images of a class as people say it: "cats" of "cat", "8s" of "8"."""
     return name if name == "deer" else f"{name}s"

@@ -8,7 +8,7 @@ from classwise.charts import audit_report
 from classwise.core import datasets
 from classwise.core.audit import Audit
 from classwise.core.identity import radius_name
-from classwise.core.markup import escape, plural, printed_name
+from classwise.core.markup import class_name, escape, plural, printed_name
 from classwise.papers.say import effect, interval, sample, text
 from classwise.stats import aggregate, bootstrap, convergence, masking, metrics, sanity
 
@@ -76,14 +76,14 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     name = str(metrics.overall(count).where(value == value.max()).idxmax("defence").item())
     rates = metrics.accuracy(count.sel(defence=[name, base]))
     lowest = [one.label.values[(one == one.min()).values] for one in rates]
-    names = [f"class {escape(str(some[0]))}" if len(some) == 1 else f"{len(some)} classes" for some in lowest]
+    names = [escape(class_name(str(some[0]))) if len(some) == 1 else f"{len(some)} classes" for some in lowest]
     after, before = (f"{float(one.min()):.0f} % ({label})" for one, label in zip(rates, names, strict=True))
     words = "Under {attack}, {name} has the most robust worst class, {gain:points|~ above|~ below} the worst class of {base}."
     answer = text(words, attack=attack, name=name, base=base, gain=gains.sel(defence=name))
     levels = f"The worst class of {printed_name(name)} is at {after}, the worst class of {printed_name(base)} at {before}."
     some = int(better.sum())
-    number = f"{some or 'None'} of {plural(gains.sizes['defence'], 'defence')} {'gain' if some > 1 else 'gains'} significantly"
-    number = f"{number} over {printed_name(base)}, corrected for their number."
+    number = f"In the worst class, {some or 'none'} of {plural(gains.sizes['defence'], 'defence')} "
+    number += f"{'gain' if some > 1 else 'gains'} significantly over {printed_name(base)}, corrected for their number."
     return f"**{effect(gains.sel(defence=name), answer)}**", f"{levels} {number}"
 
 
@@ -132,10 +132,9 @@ def convergence_finding(compared: xr.Dataset) -> str:
     limit, number = plural(int(convergence.LARGEST_GAIN), "point"), gain.sizes["training"]
     lines = [
         f"**On {compared.attrs.get('dataset', 'its dataset')}, twice the epochs add at most {limit} of robust accuracy to "
-        f"{number - len(late)} of {number} networks.**",
+        f"{number - len(late)} of {number} networks; for {sure or 'none'}, the entire interval is below.**",
         f"Of these, {name} gains most, {interval(kept.sel(training=name), 'points', 1)}.",
         f"More is added to {', '.join(late)}." * bool(late),
-        f"The entire interval is below {limit} for {plural(sure, 'network')}.",
         f"Twice the epochs significantly weaken {', '.join(worse)}." * bool(worse),
     ]
     return " ".join(filter(None, lines))

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 REPORT = "report.json"
 # The defence that is audited by default.
 _EXAMPLE = "pgd-at"
-# What is advised where an audit takes long.
-_SHORTER = "; shorter: fewer images by --limit, a weaker attack by --attack pgd-20"
 # What published networks are evaluated by: on all clean test images, and under attack on the images of their audit.
 _CASES: dict[str, dict[str, Any]] = {"clean": {"per_class": None}}
 _CASES |= {f"at {eps}": {"attack": "strong", "options": {"steps": 20}, "eps": eps} for eps in ("2/255", "4/255")}
@@ -206,7 +204,9 @@ def run_audit(audit: Audit, console: Console | None = None) -> int:
     from classwise.runs.audit_evaluation import ensure_keys  # torch
 
     keys = store.outcomes_of([(audit, [*audit.evaluations, *audit.curve])])
-    return ensure_keys([*keys, Key(audit, FEATURES, audit.evaluation_of()), Key(audit, EXAMPLES, audit.cheap)], console, _SHORTER)
+    keys += [Key(audit, FEATURES, audit.evaluation_of()), Key(audit, EXAMPLES, audit.cheap)]
+    weaker = ", a weaker attack by --attack pgd-20" * (audit.attack in masking.THOROUGH)
+    return ensure_keys(keys, console, f"; shorter: fewer images by --limit{weaker}")
 
 
 def audit_outcomes(audit: Audit) -> xr.Dataset:
