@@ -218,7 +218,7 @@ def add_pseudo_counts(outcomes: xr.Dataset, seed: int = 0, *, every_mistake: boo
 
 # The ranges of measures, to which their intervals are clipped.
 _RANGES: dict[str, tuple[float, float]] = dict.fromkeys(("overall", "worst", "worst_k", "mcd", "gini"), (0, 100))
-_RANGES |= {"cv": (0, 2500), "explained": (-np.inf, 100), "symmetry": (-1, 1)}
+_RANGES |= {"cv": (0, 2500), "cv_unbiased": (0, 2500), "explained": (-np.inf, 100), "symmetry": (-1, 1)}
 
 
 def bootstrap(

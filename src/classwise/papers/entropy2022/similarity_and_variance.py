@@ -126,6 +126,10 @@ def changes(outcomes: xr.Dataset) -> xr.DataArray:
     return bounds.where(~bounds.form.isin([COSINES[0], VARIANCES[0]]) | (bounds.bound == "value"))
 
 
+# Of the measures of `_of_classes`: the intervals end there.
+_RANGES = ((-1, 1), (0, np.inf), (0, 100))
+
+
 def _of_classes(statistics: xr.Dataset) -> xr.DataArray:
     parts = likeness.similarity(statistics), likeness.variance(statistics), likeness.robust_accuracy(statistics)
     values = concat_named("measure", dict(zip(("largest cosine", "variance", "robust accuracy, %"), parts, strict=True)))
@@ -140,5 +144,6 @@ def lambda_sweep(outcomes: xr.Dataset) -> xr.DataArray:
     """
     flat = {"PGD-AT": AT, "ME-TRADES, λ = 15": _ME}
     bounds = features.interval(blocks(outcomes, *LAMBDAS.values(), *flat.values()), _of_classes, draws=500)
+    bounds = bounds.clip(*(xr.DataArray(list(ends), dims="measure") for ends in zip(*_RANGES, strict=True)))
     swept = bounds.sel(defence=list(LAMBDAS.values())).assign_coords(defence=list(LAMBDAS)).rename(defence="lambda")
     return concat_named("method", {"TRADES": swept} | {name: bounds.sel(defence=one, drop=True) for name, one in flat.items()})
