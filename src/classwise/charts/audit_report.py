@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts import tables
-from classwise.charts.descriptions import capital, describe, extent
+from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import Cells, heatmap
 from classwise.charts.style import Category, frame, names_of, tooltip
 from classwise.core.audit import Audit
@@ -152,7 +152,7 @@ def stability(results: xr.Dataset) -> str:
     robust = network_counts(results).sel(attack=masking.WORST)
     share, attracted = bootstrap.worst_share(robust, bootstrap_draws(robust)), metrics.share_of_mistakes(robust)
     label, (right, total) = escape(class_name(share.idxmax("label").item())), held_out_worst(results)
-    text = f"- **How sure?** {capital(label)} is the worst in {float(share.max()):.0f} % of bootstrap draws."
+    text = f"- **How sure?** The worst class is {label} in {float(share.max()):.0f} % of bootstrap draws."
     if total:
         low, high = intervals.proportion(right, total)
         text += f" Chosen on one half of the images, the worst class withstands the attacks on {100 * right / total:.0f} % "
@@ -160,7 +160,7 @@ def stability(results: xr.Dataset) -> str:
     if attracted.isnull().all():
         return text
     most = escape(class_name(attracted.idxmax("label").item()))
-    return f"{text} {capital(most)} attracts the most mistakes ({float(attracted.max()):.0f} %)."
+    return f"{text} Most mistakes go to {most} ({float(attracted.max()):.0f} %)."
 
 
 def bootstrap_draws(count: xr.DataArray) -> int:
