@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from classwise import attacks, images, models
-from classwise.attacks import Attack, Passes, evaluate, sanity
+from classwise.attacks import Attack, evaluate, sanity
 from classwise.attacks.balls import L2, Linf
 from classwise.attacks.evaluate import EvaluationSettings
 from classwise.core.errors import UserError
@@ -16,9 +16,6 @@ from classwise.stats.sanity import sanity_warnings
 
 class Escape(Attack):
     """An attack that leaves the ball for every other image."""
-
-    def cost(self, classes):
-        return Passes()
 
     def search(self, model, x, y, ball, generator):
         far = x.clone()

@@ -18,7 +18,7 @@ from classwise.runs.compute import rebuild, train, validate
 from classwise.runs.compute.budget import Budget
 from classwise.runs.record import archive, recorder
 from classwise.runs.record.queue import Item
-from classwise.runs.schedule import flops, plan, pool
+from classwise.runs.schedule import cost, plan, pool
 
 
 @pytest.fixture
@@ -197,11 +197,11 @@ def test_a_run_on_images_as_they_are_has_no_rebuilt_ones(usual):
 
 
 def test_rebuilding_is_in_the_estimate_of_the_cost(usual, robust):
-    work = [flops.training(spec).operations for spec in (usual, replace(robust, attack_options={}))]
+    work = [cost.training_operations(spec) for spec in (usual, replace(robust, attack_options={}))]
     per_image = work[1] - work[0]
     assert per_image > 0
-    more = flops.training(replace(robust, attack_options={}, train_per_class=12)).operations
-    assert more - flops.training(replace(usual, train_per_class=12)).operations == pytest.approx(2 * per_image)
+    more = cost.training_operations(replace(robust, attack_options={}, train_per_class=12))
+    assert more - cost.training_operations(replace(usual, train_per_class=12)) == pytest.approx(2 * per_image)
 
 
 def test_recording_trains_the_source_first_and_packs_the_pictures(data, robust, tmp_path, monkeypatch):

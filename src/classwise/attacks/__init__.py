@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from classwise.attacks.autoattack import APGD, FAB, APGDThenSquare, AutoAttack, Strong
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult, Passes
+from classwise.attacks.base import Attack, AttackResult
 from classwise.attacks.carlini_wagner import CW
 from classwise.attacks.n_attack import NAttack
 from classwise.attacks.pgd import FGSM, PGD
@@ -26,7 +26,7 @@ from classwise.core.errors import UserError, unknown
 from classwise.core.options import configure
 
 __all__ = ["APGD", "ATTACKS", "CR", "CW", "FAB", "FGSM", "PGD", "APGDThenSquare", "Attack", "AttackResult", "AutoAttack"]
-__all__ += ["Clean", "ConstraintRelaxation", "FriendlyPGD", "NAttack", "NoisyFGSM", "Passes", "Square", "Strong"]
+__all__ += ["Clean", "ConstraintRelaxation", "FriendlyPGD", "NAttack", "NoisyFGSM", "Square", "Strong"]
 __all__ += ["TargetedPGD", "TemperaturePGD", "build", "build_for_evaluation"]
 
 
@@ -36,6 +36,9 @@ class Clean(Attack):
 
     needs_labels = False
     stops_early = False
+
+    def cost(self, classes: int) -> float:
+        return 0.0
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         return x

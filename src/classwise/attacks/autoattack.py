@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult, Passes
+from classwise.attacks.base import Attack, AttackResult
 from classwise.attacks.losses import Loss, cross_entropy, dlr, labels, margin_towards, targeted_dlr
 from classwise.attacks.pgd import STARTS, ActiveSet, batch_targets, loss_and_gradient, predict, worth_compacting
 from classwise.attacks.square import Square
@@ -104,11 +104,10 @@ class APGD(Attack):
         return self.loss != "ce"
 
     def _turns(self, classes: int) -> int:
-        """Return to how many classes each image is moved."""
         return min(self.targets, classes - 1) if self.loss == "dlr-targeted" else 1
 
-    def cost(self, classes: int) -> Passes:
-        return Passes.gradients(self.steps * self.restarts * self._turns(classes))
+    def cost(self, classes: int) -> float:
+        return super().cost(classes) * self._turns(classes)
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         result, truth, clean = x.clone(), labels(y), model(x)
@@ -129,7 +128,6 @@ class APGD(Attack):
         return result
 
     def _loss(self, target: Tensor) -> Callable[[Tensor], Loss]:
-        """Return a function from rows, each with its target, to the loss of these rows."""
         if self.loss == "dlr-targeted":
             return lambda rows: targeted_dlr(target[rows])
         return lambda rows: cross_entropy if self.loss == "ce" else dlr
@@ -216,9 +214,8 @@ class FAB(Attack):
     overshoot: float = 1.05
     bias: float = 0.1
 
-    def cost(self, classes: int) -> Passes:
-        turns = self.steps * min(self.targets, classes - 1)
-        return Passes(2 * turns, turns, 3 * turns)
+    def cost(self, classes: int) -> float:
+        return 3.0 * self.steps * min(self.targets, classes - 1)
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         result, clean = x.clone(), model(x)
@@ -265,8 +262,8 @@ class Ensemble(Attack):
     def members(self) -> Mapping[str, Attack]:
         """Return the attacks by name, in their order; the names are those of `results.MEMBERS`."""
 
-    def cost(self, classes: int) -> Passes:
-        return sum((member.cost(classes) for member in self.members().values()), Passes())
+    def cost(self, classes: int) -> float:
+        return sum(member.cost(classes) for member in self.members().values())
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
         images, broken_by = x.clone(), torch.full_like(y, -1)

@@ -1,5 +1,6 @@
 """The base class of all attacks: a search, called through checks of its arguments and of its result."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from classwise.attacks.balls import BALLS, TOLERANCE, Ball
+from classwise.attacks.balls import TOLERANCE, Ball
 from classwise.attacks.losses import Loss
 from classwise.core.errors import UserError
 from classwise.core.options import check_bounds
@@ -30,28 +31,6 @@ class AttackResult:
     images: Tensor
     queries: Tensor | None = None
     member: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Passes:
-    """Passes through the network that an attack makes for one image, and how many of them follow one another."""
-
-    forward: float = 0.0
-    backward: float = 0.0
-    calls: float = 0.0
-
-    @classmethod
-    def gradients(cls, steps: float) -> "Passes":
-        """Return the passes of so many gradients: a forward and a backward pass each."""
-        return cls(steps, steps, 2 * steps)
-
-    def __add__(self, other: "Passes") -> "Passes":
-        return Passes(self.forward + other.forward, self.backward + other.backward, self.calls + other.calls)
-
-    @property
-    def rows(self) -> float:
-        """Cost in units of a forward pass: a backward pass that stops at the input costs about as much."""
-        return self.forward + self.backward
 
 
 class Attack(ABC):
@@ -109,13 +88,10 @@ class Attack(ABC):
         """Raise UserError if an option does not fit a model of so many classes."""
         assert classes > 0, "a model has classes"
 
-    def cost(self, classes: int) -> Passes:
-        """Return the passes for an image that withstands the attack to its end, on a model of so many classes.
-
-        They are counted (`counted_passes`). An attack states them that makes thousands, gives images up, or attacks each image
-        towards several classes, whose passes follow one another in large batches.
-        """
-        return counted_passes(self, classes)
+    def cost(self, classes: int) -> float:
+        """Return about how many passes, forward and backward, an image that withstands the attack takes: it serves estimates."""
+        counts = (getattr(self, name, 1) for name in ("steps", "restarts", "rounds", "queries", "population"))
+        return math.prod(counts) * (1.0 if self.black_box else 2.0)
 
     @abstractmethod
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor | AttackResult:
@@ -179,46 +155,7 @@ class _FiniteChecked(nn.Module):
                 raise UserError(f"the model's {what} were not finite during the attack (nan or infinite); check its weights")
 
 
-class _Withstanding(nn.Module):
-    """A model on which no attack succeeds; it counts what passes through it, forward and backward."""
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.classes, self.passes = classes, Passes()
-
-    def forward(self, x: Tensor) -> Tensor:
-        self._count(Passes(forward=len(x), calls=1))
-        if x.requires_grad:
-            x.register_hook(lambda gradient: self._count(Passes(backward=len(gradient), calls=1)))  # type: ignore[no-untyped-call]
-        logits = x.flatten(1).mean(1, keepdim=True) * torch.arange(self.classes)
-        return logits + 2 * self.classes * (torch.arange(self.classes) == 0)
-
-    def _count(self, passes: Passes) -> None:
-        self.passes += passes
-
-
-# By an attack, in words, and the number of classes.
-_COUNTED: dict[tuple[str, int], Passes] = {}
-
-
-def counted_passes(attack: Attack, classes: int) -> Passes:
-    """Return the passes that an attack makes for an image, counted once on eight small images that withstand it."""
-    key = repr(attack), classes
-    if key not in _COUNTED:
-        model, number, threads = _Withstanding(classes), 8, torch.get_num_threads()
-        x, y = torch.full((number, 1, 4, 4), 0.5), torch.zeros(number, dtype=torch.long)
-        torch.set_num_threads(1)
-        try:
-            with torch.random.fork_rng(devices=[]):
-                attack.craft(model, x, y, BALLS[attack.norms[0]](0.1), torch.Generator().manual_seed(0))
-        finally:
-            torch.set_num_threads(threads)
-        _COUNTED[key] = Passes(model.passes.forward / number, model.passes.backward / number, model.passes.calls)
-    return _COUNTED[key]
-
-
 def _check(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:
-    """Raise UserError if images, labels, ball and model do not fit each other or the attack."""
     name = type(attack).__name__
     _check_images(model, x)
     if ball.name not in attack.norms:

@@ -8,7 +8,7 @@ from annotated_types import Gt, Lt
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes
+from classwise.attacks.base import Attack
 from classwise.attacks.losses import labels, margin_loss
 from classwise.attacks.pgd import ActiveSet, differentiable_logits
 from classwise.core.options import Count, OneOf, Positive
@@ -120,9 +120,6 @@ class CW(Attack):
     gamma: Annotated[float, Gt(0), Lt(1), "above 0 and below 1"] = 0.9
     goal: Annotated[str, OneOf(("closest", "inside"))] = "closest"
 
-    def cost(self, classes: int) -> Passes:
-        return Passes.gradients(self.rounds * self.steps)
-
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
         best, least = x.clone(), torch.full((len(x),), torch.inf, device=x.device, dtype=x.dtype)
         left = (model(x).argmax(1) == labels(y)).nonzero()[:, 0]
@@ -147,7 +144,6 @@ class CW(Attack):
 
     @staticmethod
     def _look(model: nn.Module, state: _Search, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the images, whether each is misclassified, their losses and the gradients."""
         with torch.enable_grad():
             delta = state.delta.detach().requires_grad_()
             now = box(state.warm + delta)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Passes
 from classwise.attacks.pgd import PGD
 from classwise.core.errors import UserError
 from classwise.models.inference import fuse_for_search
@@ -30,11 +29,6 @@ class Inversion:
 
     steps: int = 100
     rate: float = 0.5
-
-    @property
-    def cost(self) -> Passes:
-        """Passes through the body of the network for one image, the features of its target included."""
-        return Passes.gradients(self.steps) + Passes(forward=1, calls=1)
 
 
 INVERSION = Inversion()

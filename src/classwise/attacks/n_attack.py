@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult, Passes
+from classwise.attacks.base import Attack, AttackResult
 from classwise.attacks.carlini_wagner import box, unbox
 from classwise.core.options import Count, OneOf, Positive
 
@@ -31,9 +31,6 @@ class NAttack(Attack):
     rate: Positive = 0.02
     every: Count = 10
     reward: Annotated[str, OneOf(("paper", "code"))] = "paper"
-
-    def cost(self, classes: int) -> Passes:
-        return Passes(self.steps * (self.population + 1 / self.every), 0, self.steps)
 
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
         result, queries = x.clone(), torch.zeros(len(x), dtype=torch.long, device=x.device)

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, Passes
+from classwise.attacks.base import Attack
 from classwise.attacks.losses import Loss, cross_entropy, labels
 from classwise.attacks.pgd import PGD, STARTS, input_gradient, predict
 from classwise.core.errors import UserError
@@ -159,8 +159,8 @@ class TargetedPGD(Attack):
     def class_specific(self) -> bool:
         return self.target not in ("all", "next")
 
-    def cost(self, classes: int) -> Passes:
-        return Passes.gradients(self.steps * (classes - 1 if self.target == "all" else 1))
+    def cost(self, classes: int) -> float:
+        return super().cost(classes) * (classes - 1 if self.target == "all" else 1)
 
     def check(self, classes: int) -> None:
         """Raise UserError if a target does not exist."""
@@ -172,7 +172,6 @@ class TargetedPGD(Attack):
                 raise UserError(f"target {max(numbers)} does not exist: the model has the classes 0 to {classes - 1}")
 
     def _numbers(self) -> list[int]:
-        """Return the classes that the option names: a single one, or one for each class."""
         words = str(self.target).split()
         if not words or not all(word.isdecimal() for word in words):
             raise UserError(f'target is a class number, "all", "next" or a number for each class, got {self.target!r}')

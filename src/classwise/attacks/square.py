@@ -9,7 +9,7 @@ from annotated_types import Gt, Le
 from torch import Tensor, nn
 
 from classwise.attacks.balls import Ball
-from classwise.attacks.base import Attack, AttackResult, Passes
+from classwise.attacks.base import Attack, AttackResult
 from classwise.attacks.losses import margin_loss
 from classwise.attacks.pgd import ActiveSet
 from classwise.core.options import Count
@@ -59,9 +59,6 @@ class Square(Attack):
         share = self.share / 2 ** sum(place > halving for halving in _HALVINGS)
         return min(max(round(math.sqrt(share * height * width)), 1), height, width)
 
-    def cost(self, classes: int) -> Passes:
-        return Passes(self.queries, 0, self.queries)
-
     def search(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: torch.Generator) -> AttackResult:
         begin, vary = (_stripes, _recolour) if ball.name == "linf" else (_bumps, _shift)
         result, clean = x.clone(), margin_loss(model(x), y)
@@ -93,7 +90,6 @@ def _radius(ball: Ball, x: Tensor) -> Tensor:
 
 
 def _signs(x: Tensor, generator: torch.Generator, *shape: int) -> Tensor:
-    """Return random signs (n, channels, *shape)."""
     coins = torch.rand(*x.shape[:2], *shape, generator=generator, device=x.device)
     return torch.where(coins < 0.5, -1.0, 1.0).to(x.dtype)
 
@@ -112,7 +108,6 @@ def _window(x: Tensor, side: int, generator: torch.Generator) -> tuple[Tensor, s
 
 
 def _stripes(x: Tensor, ball: Ball, generator: torch.Generator) -> Tensor:
-    """Return images with vertical stripes of random colour at the boundary of the Linf ball."""
     return x + _radius(ball, x) * _signs(x, generator, 1, x.shape[3])
 
 
@@ -145,7 +140,6 @@ def _mound(height: int, width: int, x: Tensor) -> Tensor:
 
 
 def _scaled(delta: Tensor, ball: Ball, x: Tensor) -> Tensor:
-    """Return `x` moved along `delta` by the full radius."""
     scaled: Tensor = x + _radius(ball, x) * delta / ball.norm(delta).clamp_min(_TINY).view(-1, 1, 1, 1)
     return scaled
 

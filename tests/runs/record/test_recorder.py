@@ -22,10 +22,11 @@ from classwise.papers import registry
 from classwise.runs import store
 from classwise.runs.compute import budget, device, evaluate, train
 from classwise.runs.compute.budget import Budget
+from classwise.runs.compute.work import Timing
 from classwise.runs.record import archive, queue, recorder
 from classwise.runs.record.queue import Item
-from classwise.runs.schedule import flops, plan, pool
-from classwise.runs.schedule.cost import Costs, rate_of
+from classwise.runs.schedule import plan, pool
+from classwise.runs.schedule.cost import Costs
 
 ASKED = (Evaluation(attack="clean"), Evaluation(attack="pgd-10", options={"steps": 2}))
 
@@ -174,7 +175,7 @@ def test_what_no_budget_of_this_size_can_hold_is_said(data, small, done, tmp_pat
     clock, lines = Clock(), []
     costs = pool.costs_here()
     for one in Costs.KEPT * item(small).evaluations:
-        costs.add(rate_of(small, one), flops.evaluation(small, one).operations / 360, 1.0)
+        costs.record(store.Key(small, store.OUTCOMES, one), Timing(costs.device, 1.0, 360.0))
     costs.write()
     recorder.record([item(small)], tmp_path / "out", Budget(60, clock(), clock), say=lines.append)
     assert "if the budget is larger: it takes about 360 s" in lines[-1]

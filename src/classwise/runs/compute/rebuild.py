@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from classwise.attacks import Passes, feature_inversion
+from classwise.attacks import feature_inversion
 from classwise.attacks.balls import BALLS
 from classwise.core import results
 from classwise.core.identity import radius_value
@@ -28,12 +28,10 @@ PART = "rebuilt.part"
 _FORMS = ("target", "start", "rebuilt")
 
 
-def cost(spec: Spec) -> Passes:
-    """Return the passes through the network that rebuilding one training image takes."""
-    if spec.rebuilt == "none":
-        return Passes()
-    made = feature_inversion.INVERSION.cost if spec.rebuilt == "features" else feature_inversion.TOWARDS.cost(1)
-    return made + Passes(forward=4, calls=4)  # its distances are measured, too
+def cost(spec: Spec) -> int:
+    """Return the passes through the network that rebuilding one training image, and measuring its distances, takes."""
+    made = feature_inversion.INVERSION if spec.rebuilt == "features" else feature_inversion.TOWARDS
+    return 0 if spec.rebuilt == "none" else 2 * made.steps + 4
 
 
 def training_images(spec: Spec, images: Images, folder: Path, attrs: Mapping[str, str]) -> Images:
@@ -88,7 +86,6 @@ def _problem(spec: Spec, images: Images) -> tuple[Tensor, Tensor]:
 
 
 def _made(spec: Spec, models: tuple[nn.Module, nn.Module], images: Images, starts: Images) -> Tensor:
-    """Return a batch of rebuilt images as uint8; starts: with the labels of these."""
     (model, scaled), (x, _), (start, labels) = models, images.batch(slice(None)), starts.batch(slice(None))
     if spec.rebuilt == "features":
         made = feature_inversion.invert_features(model, x, start)
@@ -119,7 +116,6 @@ def _described(spec: Spec, model: nn.Module, forms: tuple[Images, Images, Images
 
 
 def _seen(model: nn.Module, images: Images) -> tuple[Tensor, Tensor]:
-    """Return the penultimate features and the logits of images."""
     parts = [(model.features(x), model(x)) for x, _ in images.batches(BATCH)]  # type: ignore[operator]
     features, logits = zip(*parts, strict=True)
     return torch.cat(features).flatten(1), torch.cat(logits)

@@ -222,7 +222,7 @@ def _compute(items: Sequence[Item], budget: Budget, processes: int, say: Say) ->
 
     for _ in range(2):  # what another call worked on is looked at again at the end
         left = plan.missing({item.spec: item.keys for item in map(_possible, sound) if not _refused(item)}, present)
-        tasks = record.possible(plan.order_tasks(left, costs))
+        tasks = record.possible(plan.plan_tasks(left, costs, in_order=True))
         if not tasks or budget.left <= 0:
             break
         with pool.executor(min(processes, plan.most_workers(tasks))) as executor:

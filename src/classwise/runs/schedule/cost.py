@@ -1,54 +1,36 @@
-"""How long runs take on a device: by rates measured there, kept in data/runs/pace.json, else from those of another machine.
+"""How long runs take on a device: by rates measured there, kept in data/runs/pace.json, else on a core of another machine.
 
-Of a network that was measured on neither, the number of operations decides.
+Of a network that was measured on neither, and on a GPU, the number of operations decides: that of a training or an evaluation is
+estimated before it runs, and so are the bytes that it leaves on disk.
 """
 
 import json
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
+import torch
+from torch import Tensor, nn
+
+from classwise import attacks, defences, models
 from classwise.core import files
+from classwise.core.datasets import DatasetSize
 from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
+from classwise.images import Images
 from classwise.runs import store
+from classwise.runs.compute import rebuild, validate
 from classwise.runs.compute.work import Timing
-from classwise.runs.schedule import REFERENCE, flops
-from classwise.runs.schedule.flops import Flops
+from classwise.runs.schedule import REFERENCE
 
-# A network on a dataset in a precision, and what it does: it trains or is attacked, with a defence.
-RateKey = tuple[str, str]
-
-
-class DeviceSpeed(NamedTuple):
-    """The speed of a device without measurements of the same network.
-
-    bfloat16, float32: operations per second that are reached on small images (batches of 128 of 32 x 32 pixels), well below the
-    advertised ones. call: the least seconds of a pass of a batch, however small the network.
-    """
-
-    bfloat16: float
-    float32: float
-    call: float
-
-
-# Assumed; a GPU that is not listed counts as the first one.
-GPUS: dict[str, DeviceSpeed] = {
-    "NVIDIA H200": DeviceSpeed(6e13, 3e13, 6e-4),
-    "NVIDIA H100": DeviceSpeed(5e13, 2.5e13, 6e-4),
-    "NVIDIA A100": DeviceSpeed(3e13, 1.5e13, 8e-4),
-}
+# The GPU that stands for any other.
 PLANNED = "NVIDIA H200"
-
-
-def device_speed(device: str, *, gpu: bool) -> DeviceSpeed:
-    """Return the assumed speed of a GPU, or of a thread of this processor, measured in a second; twice as fast in bfloat16."""
-    if gpu:
-        return next((speed for name, speed in GPUS.items() if device.startswith(name)), GPUS[PLANNED])
-    (operations, _), (_, call) = flops.speed("resnet18", 16, 32, 32), flops.speed("small-cnn", 8, 8, 64)
-    return DeviceSpeed(2 * operations, operations, call)
+# Assumed: the operations per second that a GPU and a CPU thread reach in float32, on batches of 128 images of 32 x 32 pixels; in
+# bfloat16 twice as many.
+_GPU, _THREAD = 3e13, 1e11
+# An attack that stops early takes all its steps only on images that withstand it: about this share after adversarial training.
+WITHSTANDING = 0.5
 
 
 def pace_file() -> Path:
@@ -56,8 +38,8 @@ def pace_file() -> Path:
     return data_folder() / "runs" / "pace.json"
 
 
-def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> RateKey:
-    """Return the key of the operations per second of a network in training or under an attack."""
+def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> tuple[str, str]:
+    """Return the keys of the operations per second: a network on a dataset in a precision, and that it trains, or the attack."""
     precision, kind = (spec.precision, "train") if evaluation is None else (evaluation.precision, evaluation.attack)
     return f"rate: {spec.dataset}, {spec.model} {spec.width}, {precision}", f"{kind} on {spec.defence}"
 
@@ -65,86 +47,134 @@ def rate_of(spec: Spec, evaluation: Evaluation | None = None) -> RateKey:
 class Costs:
     """Seconds of trainings and evaluations on one device, each computed alone (on one thread of a CPU).
 
-    device: its name, as in the attributes of results. file: the last KEPT rates by device, network and kind, by default those of
-    the data folder; one that is missing or damaged counts as empty.
+    device: its name, as in the attributes of results. rates: the last KEPT by device, network and kind, of `pace_file`; one that
+    is missing or cut short counts as empty.
     """
 
     KEPT = 3
 
-    def __init__(self, device: str, *, gpu: bool, file: Path | None = None) -> None:
-        self.device, self.gpu, self.file = device, gpu, file or pace_file()
+    def __init__(self, device: str, *, gpu: bool) -> None:
+        self.device, self.gpu = device, gpu
         self.rates: dict[str, dict[str, dict[str, list[float]]]] = {}
-        with suppress(OSError, ValueError, AttributeError, TypeError):
-            self.rates = {
-                place: {
-                    what: {kind: [float(rate) for rate in rates] for kind, rates in known.items()} for what, known in of.items()
-                }
-                for place, of in json.loads(self.file.read_text()).items()
-            }
-
-    @cached_property
-    def speed(self) -> DeviceSpeed:
-        """The speed of the device where nothing was measured on it."""
-        return device_speed(self.device, gpu=self.gpu)
-
-    def last(self, key: RateKey) -> list[float]:
-        """Return the last rates of exactly this key on this device, at most KEPT."""
-        return self.rates.get(self.device, {}).get(key[0], {}).get(key[1], [])
-
-    def known(self, key: RateKey) -> list[float]:
-        """Return the last rates of this key, else of other defences than standard training, whose networks break at once."""
-        attack, of_network = key[1].split(" on ")[0], self.rates.get(self.device, {}).get(key[0], {})
-        alike = [kind for kind in of_network if kind.split(" on ")[0] == attack and not kind.endswith(" on standard")]
-        return self.last(key) or [rate for kind in alike for rate in of_network[kind]]
+        with suppress(OSError, ValueError):
+            self.rates = json.loads(pace_file().read_text())
 
     def rate(self, spec: Spec, evaluation: Evaluation | None = None) -> float | None:
-        """Return the measured operations per second of a network, of its training if not under the attack; None without any."""
-        known = self.known(rate_of(spec, evaluation))
-        if not known and evaluation is not None and evaluation.precision == spec.precision:
-            known = self.known(rate_of(spec))
+        """Return the measured operations per second of a network, of all that it did if this is not known; None without any."""
+        what, kind = rate_of(spec, evaluation)
+        of_network = self.rates.get(self.device, {}).get(what, {})
+        known = of_network.get(kind) or [rate for rates in of_network.values() for rate in rates]
         return median(known) if known else None
 
     def seconds(self, spec: Spec, evaluation: Evaluation | None = None) -> float:
         """Return the seconds of a training, or of an evaluation of a run; 0 if the number of its images is unknown."""
-        work, rate = _work(spec, evaluation), self.rate(spec, evaluation)
-        if rate is not None:
-            return work.operations / rate
-        precision = spec.precision if evaluation is None else evaluation.precision
-        assumed, elsewhere = _assumed(work, precision, self.speed), reference_costs()
-        rate = None if self.gpu else elsewhere.rate(spec, evaluation)
-        return assumed if rate is None else work.operations / rate * assumed / _assumed(work, precision, elsewhere.speed)
+        rate = self.rate(spec, evaluation) or (None if self.gpu else reference_costs().rate(spec, evaluation))
+        if rate is None:
+            rate = (_GPU if self.gpu else _THREAD) * (2 if (evaluation or spec).precision == "bfloat16" else 1)
+        return _operations(spec, evaluation) / rate
 
     def record(self, result: store.Key, timing: Timing) -> None:
         """Record how long a training or an evaluation took on a device; what is stored of few images has no rate of its own."""
-        if result.kind in (store.HISTORY, store.OUTCOMES):
-            rate = rate_of(result.spec, result.evaluation)
-            self.add(rate, timing.share * _work(result.spec, result.evaluation).operations, timing.seconds, timing.device)
-
-    def add(self, key: RateKey, operations: float, seconds: float, device: str | None = None) -> None:
-        """Add a rate, on this device or another; the oldest of more than KEPT is dropped."""
-        if operations > 0 and seconds > 0:
-            rates = self.rates.setdefault(device or self.device, {}).setdefault(key[0], {}).setdefault(key[1], [])
-            rates.append(float(f"{operations / seconds:.6g}"))
+        work = timing.share * _operations(result.spec, result.evaluation) if result.kind in (store.HISTORY, store.OUTCOMES) else 0
+        if work > 0 and timing.seconds > 0:
+            what, kind = rate_of(result.spec, result.evaluation)
+            rates = self.rates.setdefault(timing.device, {}).setdefault(what, {}).setdefault(kind, [])
+            rates.append(float(f"{work / timing.seconds:.6g}"))
             del rates[: -self.KEPT]
 
     def write(self) -> None:
         """Write the file."""
-        files.write(self.file, json.dumps(self.rates, indent=1, sort_keys=True).encode())
-
-
-def _assumed(work: Flops, precision: str, speed: DeviceSpeed) -> float:
-    """Return the seconds of work on a device where nothing like it was measured."""
-    return max(work.operations / (speed.bfloat16 if precision == "bfloat16" else speed.float32), work.passes * speed.call)
+        files.write(pace_file(), json.dumps(self.rates, indent=1, sort_keys=True).encode())
 
 
 @cache
 def reference_costs() -> Costs:
     """Return what runs cost on a core of the reference machine."""
     known = json.loads(REFERENCE.read_text())
-    costs = Costs(known["device"], gpu=False, file=REFERENCE)
-    costs.rates, costs.speed = {known["device"]: known["rates"]}, DeviceSpeed(*known["speed"])
+    costs = Costs(known["device"], gpu=False)
+    costs.rates = {known["device"]: known["rates"]}
     return costs
 
 
-def _work(spec: Spec, evaluation: Evaluation | None) -> Flops:
-    return (flops.training(spec) if evaluation is None else flops.evaluation(spec, evaluation)) or Flops()
+@cache
+def _network(model: str, width: int, shape: tuple[int, int, int], classes: int, head: str, layer: str) -> tuple[float, int]:
+    """Return the operations of the forward pass of one image, and the bytes of the weights."""
+    image = Images(torch.zeros(2, *shape, dtype=torch.uint8), torch.arange(2), torch.arange(2), tuple(map(str, range(classes))))
+    network = models.build(model, image, width, 0, head, layer).eval()
+    operations = 0.0
+
+    def count(layer: nn.Module, _: object, out: Tensor) -> None:
+        nonlocal operations
+        weight = layer.weight
+        assert isinstance(weight, Tensor)
+        # Each output multiplies and adds all weights that lead to it.
+        operations += 2 * out.numel() * weight[0].numel()
+
+    # Convolutions and linear layers do nearly all of it; the counter in torch takes ten seconds to import.
+    for part in network.modules():
+        if isinstance(part, nn.Conv2d | nn.Linear):
+            part.register_forward_hook(count)
+    with torch.no_grad():
+        network(torch.zeros(1, *shape))
+    return operations, sum(value.numel() * value.element_size() for value in network.state_dict().values())
+
+
+def _network_of(spec: Spec, size: DatasetSize) -> tuple[float, int]:
+    shape = (size.channels, size.height, size.width)
+    return _network(spec.model, spec.width, shape, size.classes, validate.head(spec), spec.layer)
+
+
+def training_operations(spec: Spec) -> float:
+    """Return the operations of a training, its measurements and rebuilt images; 0 if the number of images is unknown."""
+    size, validation = validate.training_size(spec), validate.validation_attack(spec)
+    if size is None:
+        return 0.0
+    defence = defences.build(spec.defence, spec.options)
+    name, probe = spec.attack or defence.attack, attacks.build(spec.probe)
+    # Forward, and backward to the input and to the weights.
+    step: float = 3 * defence.objective.training_passes
+    step += attacks.build(name, spec.attack_options).cost(size.classes) if name else 0
+    passes: float = spec.epochs * (spec.epoch_images or size.train) * step + size.train * rebuild.cost(spec)
+    if validation is not None:
+        selected = len(spec.averages) / spec.select_averages_every if spec.select is not None else 0
+        images = round(size.valid * (1 + selected)) + (size.test if spec.test_selected else 0)
+        attack = attacks.build(validation)
+        share = (1 - spec.select_from) * (WITHSTANDING if attack.stops_early else 1.0)
+        passes += spec.epochs * images * (1 + attack.cost(size.classes)) * share
+    probed = size.test + (0 if validation == spec.probe else size.valid)  # what the training measures is not measured again
+    measured = len({1, spec.epochs, *range(spec.measure, spec.epochs + 1, spec.measure)})
+    passes += measured * probed * (1 + probe.cost(size.classes))
+    return passes * _network_of(spec, size)[0]
+
+
+def image_count(evaluation: Evaluation, size: DatasetSize) -> int:
+    """Return the number of images of an evaluation."""
+    full: int = getattr(size, evaluation.split)
+    full = full * len(evaluation.classes) // size.classes if evaluation.classes else full
+    return full if evaluation.per_class is None else min(full, evaluation.per_class * size.classes)
+
+
+def evaluation_operations(spec: Spec, evaluation: Evaluation) -> float:
+    """Return the operations of evaluating a run; 0 if the number of its images is unknown."""
+    size = validate.training_size(spec)
+    if size is None:
+        return 0.0
+    attack = attacks.build(evaluation.attack, evaluation.options)
+    # One prediction before the attack, one after it.
+    passes = 2 + attack.cost(size.classes) * (WITHSTANDING if attack.stops_early else 1.0)
+    return image_count(evaluation, size) * passes * _network_of(spec, size)[0]
+
+
+def bytes_on_disk(spec: Spec, evaluation: Evaluation | None) -> int:
+    """Return the bytes on disk of a training or of an evaluation of a run, 0 if the number of images is unknown."""
+    size = validate.training_size(spec)
+    if size is None:
+        return 0
+    if evaluation is None:
+        return _network_of(spec, size)[1] * len(validate.checkpoints(spec)) + 40_000
+    # Of each image: logits, label, prediction, verdicts and coordinates.
+    return image_count(evaluation, size) * (4 * min(size.classes, 100) + 30) + 30_000
+
+
+def _operations(spec: Spec, evaluation: Evaluation | None) -> float:
+    return training_operations(spec) if evaluation is None else evaluation_operations(spec, evaluation)

@@ -10,7 +10,7 @@ from classwise.core.markup import plural
 from classwise.core.spec import Spec
 from classwise.runs import store
 from classwise.runs.compute import device, validate
-from classwise.runs.schedule import flops, pool
+from classwise.runs.schedule import cost, pool
 from classwise.runs.schedule.cost import PLANNED, Costs
 from classwise.runs.schedule.plan import Wanted, duration, merge, missing, plan_tasks
 from classwise.runs.store import Key
@@ -39,7 +39,7 @@ def forecast(sections: Mapping[str, Wanted], out: Console, *, workers: int | Non
     for name, some in (*sections.items(), ("all, each run once", wanted)):
         left = missing(some, present)
         hours = [f"{_seconds(left, costs) / 3600:,.2f}" for costs in (here, elsewhere)]
-        space = sum(flops.bytes_on_disk(key.spec, key.evaluation) for key in left)
+        space = sum(cost.bytes_on_disk(key.spec, key.evaluation) for key in left)
         runs = {key.spec for key in left}
         numbers = [len(some), len(runs), sum(key.evaluation is not None for key in left)]
         table.add_row(name, *map(str, numbers), *hours, f"{space / 1e9:.2f}", style="bold" if some is wanted else None)
@@ -75,14 +75,12 @@ def _seconds(left: Iterable[Key], costs: Costs) -> float:
 
 
 def _basis(costs: Costs, runs: Collection[Spec]) -> str:
-    """Return a sentence on how the times on a device were estimated."""
     measured = sum(costs.rate(spec) is not None for spec in runs)
     unknown = sum(validate.training_size(spec) is None for spec in runs)
-    rates = f"{costs.speed.float32 / 1e12:.2g} TFLOP/s in float32, {costs.speed.bfloat16 / 1e12:.2g} in bfloat16"
+    without = f"; without {unknown} runs whose images are not here" if unknown else ""
     return (
-        f"times on {costs.device}: from measurements of the same network there for {measured} of {len(runs)} runs, else from the "
-        f"number of operations at {rates} and {1000 * costs.speed.call:.2g} ms a pass"
-        f"{f'; without {unknown} runs whose images are not here' if unknown else ''}"
+        f"times on {costs.device}: from measurements of the same network there for {measured} of {len(runs)} runs, else from "
+        f"the number of operations{without}"
     )
 
 

@@ -11,7 +11,7 @@ from classwise.papers.sections import Request, Section
 from classwise.runs import store
 from classwise.runs.compute import validate
 from classwise.runs.compute.work import Timing
-from classwise.runs.schedule import flops
+from classwise.runs.schedule import cost
 from classwise.runs.schedule.cost import Costs
 from classwise.runs.store import EXAMPLES, FEATURES, OUTCOMES, TRACE, Key
 
@@ -50,11 +50,11 @@ class Task:
 Ended = Callable[[Task, Timing | Exception | None], None]
 
 
-def plan_tasks(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
+def plan_tasks(left: Mapping[Key, tuple[Key, ...]], costs: Costs, *, in_order: bool = False) -> list[Task]:
     """Return the tasks of what is missing, run by run, each after those that it needs.
 
     Evaluations have a higher priority than trainings, so that runs are finished, then what takes longest, together with what
-    waits for it, of other runs too.
+    waits for it, of other runs too; or with `in_order` what comes first.
     """
     seconds = {key: costs.seconds(key.spec, key.evaluation) for key in left}
     behind, total = dict(seconds), sum(seconds.values())
@@ -62,7 +62,9 @@ def plan_tasks(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
         for before in left[key]:
             behind[before] += behind[key]
     priorities = {key: behind[key] + (total if key.evaluation is not None else 0.0) for key in left}
-    return [Task(key, after, seconds[key], priorities[key]) for key, after in left.items()]
+    if in_order:
+        priorities = {key: -place for place, key in enumerate(left)}
+    return [Task(key, after, seconds[key], priorities[key], seconds[key] / steps_of(key)) for key, after in left.items()]
 
 
 def most_workers(tasks: Iterable[Task]) -> int:
@@ -80,19 +82,12 @@ def duration(tasks: Sequence[Task], workers: int) -> float:
     return max(sum(task.seconds for task in tasks) / workers, *trainings.values(), *evaluated)
 
 
-def order_tasks(left: Mapping[Key, tuple[Key, ...]], costs: Costs) -> list[Task]:
-    """Return the tasks of what is missing, to be done in the order in which it is given."""
-    seconds = {key: costs.seconds(key.spec, key.evaluation) for key in left}
-    ordered = enumerate(left.items())
-    return [Task(key, after, seconds[key], -place, seconds[key] / steps_of(key)) for place, (key, after) in ordered]
-
-
 def steps_of(key: Key) -> float:
     """Return the number of steps after which a computation can be interrupted: epochs or batches."""
     if key.evaluation is None:
         return key.spec.epochs
     size = validate.training_size(key.spec)
-    return max(1.0, flops.image_count(key.evaluation, size) / key.evaluation.batch) if size and key.kind == OUTCOMES else 1.0
+    return max(1.0, cost.image_count(key.evaluation, size) / key.evaluation.batch) if size and key.kind == OUTCOMES else 1.0
 
 
 def missing(
