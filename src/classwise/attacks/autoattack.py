@@ -231,7 +231,6 @@ class FAB(Attack):
         return result
 
     def _towards(self, model: nn.Module, x: Tensor, y: Tensor, target: Tensor, ball: Ball) -> tuple[Tensor, Tensor]:
-        """Return the closest misclassified image towards a target and its distance, infinite where there is none."""
         now, best, least = x, x.clone(), torch.full((len(x),), torch.inf, device=x.device, dtype=x.dtype)
         flat = x.flatten(1)
         for _ in range(self.steps if len(x) else 0):

@@ -1,7 +1,4 @@
-"""Norm balls: the images within a radius of an image and inside [0, 1].
-
-A radius is one number for all images or a tensor of shape (n,) with one per image, in the units of the pixels.
-"""
+"""Norm balls: the images within a radius of an image and inside [0, 1]."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -25,7 +22,7 @@ def _broadcast(value: float | Tensor, x: Tensor) -> float | Tensor:
 class Ball(ABC):
     """Base class of the balls; `name` is the name of the norm.
 
-    radius: one number, or a tensor (n,) with one per image.
+    radius: one number, or a tensor (n,) with one per image, in the units of the pixels.
     """
 
     radius: float | Tensor

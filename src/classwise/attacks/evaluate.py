@@ -121,13 +121,11 @@ def batches(
 
 
 def _replaced(result: AttackResult, rows: Tensor, fresh: AttackResult) -> AttackResult:
-    """Return a result with some rows replaced by those of another."""
     pairs = {field.name: (getattr(result, field.name), getattr(fresh, field.name)) for field in fields(result)}
     return AttackResult(**{name: old.index_copy(0, rows, new) for name, (old, new) in pairs.items() if old is not None})
 
 
 def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, result: AttackResult, ball: Ball, attack: Attack) -> Outcomes:
-    """Return the outcomes of one batch, by the predictions of the model."""
     attacked = result.images
     inside, distance = ball.contains(attacked, x), ball.distance(attacked, x)
     logits = model(torch.where(inside.view(-1, 1, 1, 1), attacked, x)).float()

@@ -1,7 +1,4 @@
-"""An Audit defines the evaluation of a user's trained network, as a Spec defines a training.
-
-Its results are outcomes, examples and features like those of a run, in a separate folder.
-"""
+"""An Audit defines the evaluation of a user's trained network, as a Spec defines a training."""
 
 import re
 from dataclasses import dataclass, replace

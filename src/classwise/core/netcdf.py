@@ -36,7 +36,6 @@ def read(path: Path) -> xr.Dataset:
 
 
 def _dimensions(variable: h5py.Dataset, attrs: Sequence[str], names: Mapping[int, str]) -> tuple[str, ...]:
-    """Return the dimensions of a variable with some attributes; `names` are those of the file by number."""
     numbers = variable.attrs["_Netcdf4Coordinates"] if "_Netcdf4Coordinates" in attrs else range(0)
     return tuple(names[int(number)] for number in numbers)
 
@@ -52,5 +51,4 @@ def _values(variable: h5py.Dataset, attrs: Sequence[str]) -> np.ndarray:
 
 
 def _attributes(item: h5py.Dataset | h5py.File, names: Sequence[str]) -> dict[str, Any]:
-    """Return the named attributes of a variable or a file but those of the format."""
     return {name: item.attrs[name] for name in names if name not in _FORMAT}

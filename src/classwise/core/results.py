@@ -89,7 +89,6 @@ def schema_names(schema: str) -> frozenset[str]:
 
 
 def _variables(schema: str) -> dict[str, Variable]:
-    """Return all variables that a Dataset of a schema may have."""
     return SCHEMAS[schema] | OPTIONAL.get(schema, {})
 
 

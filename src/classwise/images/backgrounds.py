@@ -137,7 +137,6 @@ def _cut_out(pixels: Tensor) -> Tensor:
 
 
 def _grab(image: np.ndarray) -> np.ndarray:
-    """Return the object mask of a photograph, bool (height, width)."""
     import cv2
 
     high, wide = image.shape[:2]

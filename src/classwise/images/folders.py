@@ -166,7 +166,6 @@ def _resized(image: Image.Image, form: ImageFormat) -> Image.Image:
 
 
 def _header(file: Path) -> tuple[str, tuple[int, int]] | None:
-    """Return the mode and the size of an image file, None for an unreadable one."""
     try:
         with Image.open(file, formats=_formats()[0]) as image:
             return image.mode, (image.height, image.width)
@@ -271,13 +270,11 @@ def folder(
 
 
 def _check_classes(tree: Tree, other: Path | None) -> None:
-    """Raise UserError where another split exists and has other classes."""
     if other and other.is_dir() and (differ := {folder.name for folder in subfolders(other)} ^ set(tree.classes)):
         raise UserError(f"{tree.root} and {other} differ in their classes: {', '.join(sorted(differ))} is in one of them only")
 
 
 def _wordnet(what: str, path: str, form: ImageFormat, split: str, seed: int, skip_bad: bool) -> Images:
-    """Return a split of the images in train/ and val/ by WordNet number, with the names of the classes."""
     root = find_image_folder(path)
     part, other = (root / name for name in (("val", "train") if split == "test" else ("train", "val")))
     if not part.is_dir():

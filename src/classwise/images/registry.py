@@ -61,7 +61,6 @@ def _options(kind: str, function: Callable[..., Images], path: str, query: str) 
 
 
 def _value(option: str, value: str, hint: Any) -> object:
-    """Return the value of an option in the type of its hint; a UserError says what was expected."""
     if hint is bool:
         if value not in ("0", "1"):
             raise UserError(f"{option}={value!r} must be 0 or 1")
@@ -101,7 +100,6 @@ Transform = Callable[[Images, int], Images]
 
 
 def _levels(prefix: str, change: Callable[[str, int, Images, int], Images]) -> dict[str, Transform]:
-    """Return a transform for each corruption and severity from a function of these two, images and a seed."""
     return {f"{prefix}{name}-{severity}": partial(change, name, severity) for name in CORRUPTIONS for severity in SEVERITIES}
 
 

@@ -51,13 +51,11 @@ def digits(split: str, seed: int) -> Images:
 
 
 def _key(name: str, root: Path) -> str:
-    """Return a digest of a dataset's files; "" without any."""
     files = [file for pattern in _FILES[name] for file in sorted(root.glob(pattern))]
     return files_digest(root, files)[:12] if files else ""
 
 
 def _decoded(name: str, part: str, root: Path) -> ArraySource:
-    """Return "train" or "test" of a dataset as torchvision downloads, checks and decodes it, with its labels and classes."""
     from torchvision import datasets
 
     try:
@@ -82,10 +80,7 @@ def _decoded(name: str, part: str, root: Path) -> ArraySource:
 
 
 def _torchvision(name: str, split: str, seed: int) -> Images:
-    """Return a split of a dataset that torchvision downloads and checks; `valid` is drawn from `train`, by class and seed.
-
-    The decoded images are cached until the files change.
-    """
+    """Return a split of a dataset that torchvision downloads and checks; `valid` is drawn from `train`, by class and seed."""
     root, part = images_folder(), "test" if split == "test" else "train"
     make = partial(_decoded, name, part, root)
     if not _key(name, root):

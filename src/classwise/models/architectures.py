@@ -146,7 +146,6 @@ def _stages(block: Block, stem: int, first: int, repeats: tuple[int, ...], names
 
 
 def _flat(block: Block, width: int, repeat: int) -> list[nn.Module]:
-    """Return the blocks of four stages, `repeat` in each."""
     return [part for stage in _stages(block, width, width, 4 * (repeat,), _NAMES).values() for part in stage]
 
 
@@ -155,7 +154,6 @@ def _pooled() -> list[nn.Module]:
 
 
 def _first(shape: Shape, width: int) -> nn.Conv2d:
-    """Return the first convolution: 3x3, for large images 7x7 with stride 2."""
     kernel, stride = (7, 2) if large(shape) else (3, 1)
     return nn.Conv2d(shape[0], width, kernel, stride=stride, padding=kernel // 2, bias=False)
 
@@ -170,7 +168,6 @@ def _stem(shape: Shape, width: int) -> list[nn.Module]:
 
 
 def _bare_stem(shape: Shape, width: int) -> list[nn.Module]:
-    """Return the stem of a network with pre-activation."""
     if large(shape):
         conv(shape[0], width)  # drawn and left out: the random numbers of a seed come in this order
     return [_first(shape, width), *_pool(shape)]
@@ -252,7 +249,6 @@ def common_names(body: nn.Module) -> dict[str, str]:
 
 
 def _convolution_like(conv: nn.Conv2d, channels: int, **other: Any) -> nn.Conv2d:
-    """Return a freshly initialised convolution like `conv`, for another number of input channels."""
     settings = {name: getattr(conv, name) for name in ("kernel_size", "stride", "padding")} | other
     return nn.Conv2d(channels, conv.out_channels, bias=conv.bias is not None, **settings)
 

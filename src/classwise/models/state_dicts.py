@@ -162,14 +162,12 @@ def _statistics(state: State, channels: int | None) -> tuple[str, ...]:
 
 
 def _canonical(name: str) -> str:
-    """Return a single spelling for names that common code spells in several ways."""
     name = re.sub(r"(?<=\.)(downsample|convShortcut|shortcut)\.(0\.)?", "shortcut.", name)
     name = re.sub(r"(denselayer\d+\.(?:norm|conv))\.(?=[12]\.)", r"\1", name)  # torchvision's files before 2018
     return _HEAD.sub(r"head.\2", name)
 
 
 def _common(model: Classifier, names: list[str]) -> dict[str, str]:
-    """Return the usual names of the tensors of a model by its own, in their canonical spelling."""
     parts, split = common_names(model.body), {name: name.removeprefix("body.").partition(".") for name in names}
     return {name: _canonical(f"{parts.get(first, first)}.{rest}") for name, (first, _, rest) in split.items()}
 

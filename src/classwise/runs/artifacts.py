@@ -16,7 +16,6 @@ from classwise.stats.combine import combine_rows, inverse_name, network_name
 
 
 def _available(key: Key) -> xr.Dataset | None:
-    """Return a result; None if a recorded network lacks it."""
     with suppress(NotRecorded):
         return ensure.get(key)
     return None

@@ -134,7 +134,6 @@ def training(specs: Sequence[Spec]) -> str:
 
 
 def _origin(histories: Sequence[xr.Dataset]) -> str:
-    """Return the devices, commits, days and hours of trainings."""
     about = [", ".join(sorted({one.attrs[name] or "unknown" for one in histories})) for name in ("device", "commit")]
     days = sorted({one.attrs["created"][:10] for one in histories})
     hours = sum(float(one["seconds"].sum()) for one in histories) / 3600
@@ -142,7 +141,6 @@ def _origin(histories: Sequence[xr.Dataset]) -> str:
 
 
 def _joined(names: Iterable[str]) -> str:
-    """Return names, each once: "a, b and c"."""
     *first, last = dict.fromkeys(names)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -176,10 +174,7 @@ def _evaluated(request: Request) -> str:
 
 
 def _attack(evaluation: Evaluation, weights: str = "") -> str:
-    """Return the attack of an evaluation, with what distinguishes it from the same attack in other evaluations.
-
-    weights: what stands for the name of the checkpoint; "" writes it.
-    """
+    """Return the attack of an evaluation, with what distinguishes it from the same attack in other evaluations."""
     marks = [] if evaluation.substitute is None else [f"transferred from {evaluation.substitute}"]
     marks += [evaluation.precision] * (evaluation.precision != "float32")
     marks += [evaluation.readout] * (evaluation.readout != "logits")

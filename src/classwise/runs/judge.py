@@ -110,13 +110,11 @@ def _judged(section: str, scale: str, *, wait: bool = True) -> list[Verdict]:
 
 
 def _digest(section: str, states: Mapping[str, tuple[int, int]]) -> str:
-    """Return a digest of what the verdicts of a section depend on: the code, its claims, and the files of its results."""
     claims = [(claim.name, claim.measured, claim.low, claim.high, claim.datasets) for claim in registry.claims_of(section)]
     return digest((_code(), str(claims), str(states)))
 
 
 def _states(*requests: Request) -> dict[str, tuple[int, int]]:
-    """Return the size and the time of change of the files of results that there are."""
     keys = [key for request in requests for key in store.outcomes_of(request.pairs)]
     pairs = [pair for request in requests for pair in request.feature_pairs]
     keys += [store.Key(spec, store.FEATURES, one) for spec, evaluations in pairs for one in evaluations]
@@ -126,7 +124,6 @@ def _states(*requests: Request) -> dict[str, tuple[int, int]]:
 
 @cache
 def _code() -> str:
-    """Return a digest of the code that verdicts depend on, of the published tables, and of the versions of libraries."""
     root = Path(classwise.__file__).parent
     files = {str(file.relative_to(root)): file for suffix in ("py", "csv") for file in root.rglob(f"*.{suffix}")}
     used = {name: file for name, file in sorted(files.items()) if _WITHOUT.isdisjoint(Path(name).parts)}

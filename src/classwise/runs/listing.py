@@ -61,7 +61,6 @@ def rows(warn: Callable[[str], None]) -> list[Row]:
 
 
 def _row(folder: Path, spec: Spec, attrs: Mapping[str, str], study: tuple[str, str, list[str]]) -> Row:
-    """Return a run in plain values; study: what it differs in, its scale and its sections."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     attacks = Counter(path.stem.rpartition("-")[0] for path in (folder / "outcomes").glob("*.nc"))
     counted = [f"{name} ({times})" if times > 1 else name for name, times in sorted(attacks.items())]
@@ -248,7 +247,6 @@ def _evaluations(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def _title(evaluation: Evaluation) -> str:
-    """Return an evaluation in words: the attack with its options, and all fields that are not at their default."""
     defaults = vars(Evaluation(attack=evaluation.attack, eps=evaluation.eps, norm=evaluation.norm))
     changed = {name: value for name, value in vars(evaluation).items() if name != "options" and value != defaults[name]}
     settings = [f"{name}={value}" for name, value in {**evaluation.options, **changed}.items()]

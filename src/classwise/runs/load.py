@@ -103,7 +103,6 @@ def outcomes(
 
 
 def _keys(pairs: Sequence[Pair]) -> dict[tuple[Subject, Evaluation], dict[str, Any]]:
-    """Return the coordinates of each subject and evaluation along the dimensions in which they differ."""
     places = _places((subject for subject, _ in pairs), _IN_OUTCOMES)
     # Whether or not the trainings vary in it, so that a dimension has one name.
     taken = {field.name for subject in places for field in fields(subject)}  # type: ignore[arg-type]

@@ -26,7 +26,6 @@ def _plain(value: Any) -> str:
 
 
 def _named(part: Any, shown: Mapping[str, Any]) -> str:
-    """Return the class of an attack, or of a part of a defence, with some of its settings."""
     return type(part).__name__ + (f" ({_plain(shown)})" if shown else "")
 
 

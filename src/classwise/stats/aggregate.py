@@ -148,7 +148,6 @@ def training_accuracy(history: xr.Dataset) -> xr.DataArray:
 
 
 def _attacked(history: xr.Dataset) -> xr.DataArray:
-    """Return the counts of the training images under the inner attack, whatever it is called."""
     count: xr.DataArray = history["count"].sel(split="train", drop=True)
     return count.drop_sel(attack="clean", errors="ignore").sum("attack")
 

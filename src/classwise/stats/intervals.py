@@ -1,7 +1,4 @@
-"""Wilson intervals of accuracies, and tables of them.
-
-With several seeds, `pooling.pool` scales the counts to the number of independent images that they are worth.
-"""
+"""Wilson intervals of accuracies, and tables of them."""
 
 from collections.abc import Mapping
 from functools import cache

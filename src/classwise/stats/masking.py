@@ -83,10 +83,7 @@ class BlackBoxCheck:
 
 
 def _broken(outcomes: xr.Dataset, curve: xr.Dataset, eps: str) -> xr.Dataset:
-    """Return which images (image,) are classified correctly without an attack, and which attacks broke them.
-
-    left: those of them that no attack with gradients broke.
-    """
+    """Return which images (image,) are classified correctly without an attack, and which attacks broke them."""
     network, results = outcomes.isel(network=0, drop=True), worst_case_outcomes(outcomes, curve, eps)
     correct = ~network.misclassified.sel(attack="clean", drop=True)
     single_step, black_box = (xr.zeros_like(correct) for _ in range(2))

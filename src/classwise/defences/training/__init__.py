@@ -86,7 +86,6 @@ def train(
 
 
 def _selects(config: TrainConfig, progress: float) -> bool:
-    """Return whether epochs are selected after a share `progress` of the training."""
     return config.select_by is not None and progress >= config.select_from
 
 
@@ -184,7 +183,6 @@ def _averaged(state: State, name: str) -> nn.Module:
 
 
 def _select(state: State, config: TrainConfig, name: str, candidate: nn.Module, counts: tuple[Tensor, Tensor]) -> None:
-    """Keep the weights of a candidate under a name where its counts under attack are the best so far."""
     score = checkpoints.CRITERIA[str(config.select_by)](counts[1])
     if score >= state.scores.get(name, -math.inf):  # among equals the later one has trained longer
         state.scores[name] = score
@@ -252,7 +250,6 @@ def _order(state: State, images: int, config: TrainConfig) -> tuple[Tensor, ...]
 
 
 def _step(state: State, network: nn.Module, x: Tensor, y: Tensor, config: TrainConfig, progress: float) -> LossTerms:
-    """Train on a batch; return the weighted terms of its loss."""
     settings, defence = state.settings.select(y), config.defence
     ball = BALLS[config.norm](settings.radius)
     adversary = Adversary(config.attack, ball, config.batch_norm, state.generator, progress, state.fusions)

@@ -1,7 +1,4 @@
-"""Corruptions by sensors, cameras and image files. Images are float32 (n, channels, height, width) in [0, 1].
-
-Results may leave that range.
-"""
+"""Corruptions by sensors, cameras and image files. Images are float32 (n, channels, height, width) in [0, 1]."""
 
 from io import BytesIO
 

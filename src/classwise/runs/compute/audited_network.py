@@ -117,10 +117,7 @@ def _few(audit: Audit) -> Images:
 
 
 def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
-    """Return one of our models with the given weights, for images of the shape of `few`.
-
-    Parameters may have any known naming, and a UserError says what differs.
-    """
+    """Return one of our models with the given weights, for images of the shape of `few`."""
     scaled = _training(audit) if audit.normalise == "dataset" else few
     (known, _), of_weights = models.last_layer(given), models.width(audit.model, given, few.shape)
     width, advice = audit.width or of_weights, f"leave --width out: the weights have width {of_weights}"
@@ -145,7 +142,6 @@ def _our_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Mod
 
 
 def _training(audit: Audit) -> Images:
-    """Return the training images, for normalise=dataset."""
     try:
         return images.load(audit.dataset, "train")
     except UserError as error:
@@ -154,7 +150,6 @@ def _training(audit: Audit) -> Images:
 
 
 def _users_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.Module:
-    """Return the network that the function of the user's module builds, with the given weights."""
     name, _, function = audit.model.partition(":")
     try:
         with importing(audit.home):
@@ -177,7 +172,6 @@ def _users_model(audit: Audit, given: Mapping[str, Tensor], few: Images) -> nn.M
 
 
 def _normalised(network: nn.Module, audit: Audit, few: Images) -> nn.Module:
-    """Return a network of the user's that takes pixels in [0, 1]."""
     scaled = _training(audit) if audit.normalise == "dataset" else few
     return _Normalised(network, *statistics) if (statistics := _statistics(audit, scaled)) else network
 
@@ -240,7 +234,6 @@ def _try(model: nn.Module, few: Images, audit: Audit) -> None:
 
 
 def _advice(model: nn.Module, error: BaseException) -> str:
-    """Return what may help a network whose forward pass raised an error."""
     kinds = {str(value.dtype).removeprefix("torch.") for value in model.parameters() if value.dtype != torch.float32}
     if kinds:
         return f"its weights are {', '.join(sorted(kinds))} and pixels are float32: let the function return model.float()"
@@ -283,7 +276,6 @@ def _modules_below(name: str, home: str) -> dict[str, Path]:
 
 
 def _imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
-    """Yield the names of the modules that a module may import, absolute."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -114,7 +114,6 @@ def _twin(subject: Subject, evaluation: Evaluation, *, repair: bool) -> xr.Datas
 
 
 def _networks(subject: Subject, evaluation: Evaluation) -> tuple[nn.Module, nn.Module | None]:
-    """Return the network that is evaluated, and the substitute that the attack is made on."""
     other = None if evaluation.substitute is None else network_of(subject.substitute(evaluation.substitute))
     return network_of(subject, evaluation), other
 

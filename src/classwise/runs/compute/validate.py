@@ -145,7 +145,6 @@ def _needed_for(checkpoint: str) -> str:
 
 
 def _sample(size: DatasetSize, classes: tuple[str, ...]) -> Images:
-    """Return one image of a size: a dark square on a light background."""
     pixels = torch.full((1, size.channels, size.height, size.width), 255, dtype=torch.uint8)
     pixels[..., size.height // 4 : size.height // 2, size.width // 4 : size.width // 2] = 0
     return Images(pixels, torch.zeros(1).long(), torch.zeros(1).long(), classes)

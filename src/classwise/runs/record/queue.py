@@ -141,7 +141,6 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
 
 
 def _specs(entry: Mapping[str, Any]) -> list[Spec]:
-    """Return the runs of an entry that names defences, after checking its paper and the fields that it changes."""
     scale, paper, run = entry.get("scale"), entry.get("paper", ""), entry.get("run", {})
     check_known("paper", [paper] if paper else [], registry.PAPERS)
     known = [name for name in Spec.__dataclass_fields__ if name not in ("defence", "seed")]

@@ -108,7 +108,6 @@ def local(workers: int) -> Iterator[tuple[Client, None]]:
 
 @cache
 def _code() -> str:
-    """Return the digest of the code of this process, which local changes alter too."""
     return files.digest(sorted(Path(classwise.__file__).parent.rglob("*.py")))
 
 
@@ -201,7 +200,6 @@ def compute(
 
 
 def _result(future: Future[Timing | None]) -> Timing | Exception | None:
-    """Return the timing of a task, or its error."""
     if future.status == "finished":
         return future.result()
     if future.status != "error":

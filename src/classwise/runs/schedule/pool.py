@@ -106,7 +106,6 @@ def ensure_runs(
 
 
 def _left(pairs: Wanted, console: Console, *, remember: bool) -> dict[Key, tuple[Key, ...]]:
-    """Return what is missing or damaged."""
     tell = partial(console.print, highlight=False, soft_wrap=True)
     with store.remembered_files() as known:
         return missing(pairs, cache(partial(store.is_intact, tell=tell, repair=True, known=known if remember else None)))
