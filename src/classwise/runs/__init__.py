@@ -16,43 +16,8 @@ from classwise.runs.load import features, history, outcomes
 from classwise.runs.pages import claim_inputs, load_page, other_datasets, provenance, shown_scales
 from classwise.runs.recorded import beside_people, check_recorded, doubled_epochs, keep_recorded, keep_stored, select
 
-__all__ = [
-    "attack_function",
-    "audit",
-    "audit_checks",
-    "audit_outcomes",
-    "baselines",
-    "beside_people",
-    "check_recorded",
-    "claim_inputs",
-    "doubled_epochs",
-    "example_sets",
-    "examples",
-    "features",
-    "gates",
-    "history",
-    "judge_section",
-    "keep_recorded",
-    "keep_stored",
-    "layers",
-    "load_page",
-    "networks",
-    "other_datasets",
-    "outcomes",
-    "provenance",
-    "published_networks",
-    "rebuilt",
-    "rebuilt_sets",
-    "recorded_runs",
-    "sanity_summary",
-    "scale_notes",
-    "scenes",
-    "select",
-    "settings",
-    "shown_scales",
-    "sources",
-    "summary",
-    "traces",
-    "training",
-    "verdicts",
-]
+__all__ = ["attack_function", "audit", "audit_checks", "audit_outcomes", "baselines", "beside_people", "check_recorded"]
+__all__ += ["claim_inputs", "doubled_epochs", "example_sets", "examples", "features", "gates", "history", "judge_section"]
+__all__ += ["keep_recorded", "keep_stored", "layers", "load_page", "networks", "other_datasets", "outcomes", "provenance"]
+__all__ += ["published_networks", "rebuilt", "rebuilt_sets", "recorded_runs", "sanity_summary", "scale_notes", "scenes"]
+__all__ += ["select", "settings", "shown_scales", "sources", "summary", "traces", "training", "verdicts"]
