@@ -1,7 +1,7 @@
-"""How long runs take on a device: by rates measured there, kept in data/runs/pace.json, else on a core of another machine.
+"""How long runs take on a device: by rates measured there, kept in data/runs/pace.json, else as on a core of another machine.
 
-Of a network that was measured on neither, and on a GPU, the number of operations decides: that of a training or an evaluation is
-estimated before it runs, and so are the bytes that it leaves on disk.
+Of a network that was measured on neither, and on a GPU, the numbers of operations and of passes decide: those of a training or an
+evaluation are estimated before it runs, and so are the bytes that it leaves on disk.
 """
 
 import json
@@ -20,15 +20,15 @@ from classwise.core.paths import data_folder
 from classwise.core.spec import Evaluation, Spec
 from classwise.images import Images
 from classwise.runs import store
-from classwise.runs.compute import rebuild, validate
+from classwise.runs.compute import device, rebuild, threads, validate
 from classwise.runs.compute.work import Timing
 from classwise.runs.schedule import REFERENCE
 
 # The GPU that stands for any other.
 PLANNED = "NVIDIA H200"
 # Assumed: the operations per second that a GPU and a CPU thread reach in float32, on batches of 128 images of 32 x 32 pixels; in
-# bfloat16 twice as many.
-_GPU, _THREAD = 3e13, 1e11
+# bfloat16 twice as many; and the least seconds of a pass of a batch on a GPU.
+_GPU, _THREAD, _PASS = 3e13, 1e11, 6e-4
 # An attack that stops early takes all its steps only on images that withstand it: about this share after adversarial training.
 WITHSTANDING = 0.5
 
@@ -68,10 +68,15 @@ class Costs:
 
     def seconds(self, spec: Spec, evaluation: Evaluation | None = None) -> float:
         """Return the seconds of a training, or of an evaluation of a run; 0 if the number of its images is unknown."""
-        rate = self.rate(spec, evaluation) or (None if self.gpu else reference_costs().rate(spec, evaluation))
-        if rate is None:
-            rate = (_GPU if self.gpu else _THREAD) * (2 if (evaluation or spec).precision == "bfloat16" else 1)
-        return _operations(spec, evaluation) / rate
+        work, batch, precision = _operations(spec, evaluation), (evaluation or spec).batch, (evaluation or spec).precision
+        if (rate := self.rate(spec, evaluation)) or not work:
+            return work / (rate or 1)
+        times = 2 if precision == "bfloat16" else 1
+        if self.gpu:
+            size = validate.training_size(spec)
+            assert size is not None
+            return max(work / _GPU / times, work / _network_of(spec, size)[0] / batch * _PASS)
+        return work / (reference_costs().rate(spec, evaluation) or _THREAD * times) * slowness()
 
     def record(self, result: store.Key, timing: Timing) -> None:
         """Record how long a training or an evaluation took on a device; what is stored of few images has no rate of its own."""
@@ -94,6 +99,15 @@ def reference_costs() -> Costs:
     costs = Costs(known["device"], gpu=False)
     costs.rates = {known["device"]: known["rates"]}
     return costs
+
+
+@cache
+def slowness() -> float:
+    """Return how many times as long as a core of the reference machine a thread takes for a step of a network for digits."""
+    images = Images(torch.zeros(64, 1, 8, 8, dtype=torch.uint8), torch.arange(64), torch.arange(64), tuple("0123456789"))
+    network, x = models.build("small-cnn", images, 8), torch.rand(64, 1, 8, 8)
+    with device.one_thread():
+        return threads.seconds_of_step(lambda: network(x).sum().backward(), 1) / float(json.loads(REFERENCE.read_text())["step"])
 
 
 @cache
