@@ -194,7 +194,8 @@ def _check_parameters(name: str, given: Mapping[str, Any]) -> None:
     for parameter, (kind, table) in _NAMED.items():
         if value := given.get(parameter):
             check_known(kind, [value] if isinstance(value, str) else value, resolve_name(f"classwise.{table}"))
-    if (chosen := given.get("defences")) and "pgd-at" not in chosen and len(registry.SECTIONS[name].defences) > 1:
+    compares = name in registry.SECTIONS and len(registry.SECTIONS[name].defences) > 1
+    if (chosen := given.get("defences")) and "pgd-at" not in chosen and compares:
         raise UserError(f"defences={chosen!r} lacks pgd-at, with which {name} compares the others; add it")
     for dataset in [*(given.get("datasets") or []), *filter(None, [given.get("dataset")])]:
         datasets.check(dataset)

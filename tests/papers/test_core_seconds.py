@@ -11,7 +11,7 @@ import sys
 from classwise.book import execution
 from classwise.papers import registry
 from classwise.runs.schedule import REFERENCE
-from classwise.runs.schedule.cost import Costs, pace_file, reference_costs
+from classwise.runs.schedule.cost import Costs, pace_file, reference_costs, seconds_of_step
 
 KNOWN = json.loads(REFERENCE.read_text())
 # The seconds of one core that the pages of a paper, "" for those of none, may take at scale quick by the forecast: trainings,
@@ -51,7 +51,7 @@ if __name__ == "__main__":
     from classwise.runs.compute import device
 
     here = device.name_and_threads()[0]
-    known = {"device": here, "rates": json.loads(pace_file().read_text())[here]}
+    known = {"device": here, "rates": json.loads(pace_file().read_text())[here], "step": seconds_of_step()}
     known["executions"] = execution.known_seconds()
     REFERENCE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     sys.exit(0)

@@ -1,4 +1,4 @@
-"""The page on levels: networks at both radii, a wider one and a paper, and the claims whose verdicts change."""
+"""The page on levels: networks at both radii, a deeper one and a paper, and the claims whose verdicts change."""
 
 from dataclasses import replace
 
@@ -26,7 +26,8 @@ def test_claims_count_that_are_tested_at_both_radii_and_those_that_change_are_li
     both = levels.pairs([*some, replace(some[0], scale="quick", dataset="digits")])
     assert [one.scale for pair in both for one in pair] == [*levels.RADII] * 2
     assert levels.answer(both) == (
-        "**Of 2 claims tested at both radii, 1 have the same verdict, and none holds at one radius and fails at the other.**"
+        "**Of 2 claims tested at both radii, 1 has the same verdict, and none holds at one radius and fails at the other.** "
+        "Of the same verdicts, 0 are open, at both for lack of evidence."
     )
     (line,) = levels.changes(both).splitlines()
     assert CLAIMS[1].statement in line

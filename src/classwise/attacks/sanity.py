@@ -51,7 +51,7 @@ def sanity_checks(
         vanishing, flat = _vanishing(source, x[right := predicted == y], y[right], attack, ball)
         still = _flat(model, x[(unbroken & (outcomes.distance == 0))[places]], ball)
         training = [name or type(model).__name__ for name, layer in model.named_modules() if layer.training]
-    checks: dict[str, Any] = {
+    checks = {
         "asked": len(x),
         "right": int(right.sum()),
         "zero_gradients": _share(vanishing),
@@ -69,9 +69,13 @@ def sanity_checks(
         "brightest": float(outcomes.pixels[:, 1].max()),
         "outside": 0 if attack.minimum_norm else int((~outcomes.inside).sum()),
     }
-    if outcomes.member is not None:
-        checks["broken_by"] = {name: int((outcomes.member == number).sum()) for number, name in enumerate(attack.members())}
-    return checks
+    return checks | _broken_by(outcomes, attack)
+
+
+def _broken_by(outcomes: Outcomes, attack: Attack) -> dict[str, dict[str, int]]:
+    if outcomes.member is None:
+        return {}
+    return {"broken_by": {name: int((outcomes.member == number).sum()) for number, name in enumerate(attack.members())}}
 
 
 def _share(images: Tensor) -> float:

@@ -80,7 +80,7 @@
     if (result.columns || result.concat) Object.assign(result, {columns: 1, spacing: 24});
     if (result.facet && result.facet.column && !result.facet.row) Object.assign(result, {facet: result.facet.column, columns: 1});
     // Each panel of a column has the axis that those of a row share.
-    if (result.facet) result.resolve = {...result.resolve, axis: {x: "independent", ...(result.resolve || {}).axis}};
+    if (result.facet && result.columns === 1) result.resolve = {...result.resolve, axis: {x: "independent", ...(result.resolve || {}).axis}};
     if (result.facet && result.facet.header) {
       result.facet = {...result.facet, header: {...result.facet.header, labelExpr: broken(Math.floor(fit.room / LETTER))}};
     }
@@ -158,15 +158,16 @@
     const marks = [...svg.querySelectorAll(".role-mark text")], boxes = new Map(), shown = [];
     for (const one of marks) for (const name of ["dx", "dy"]) one.removeAttribute(name);
     const dots = [...svg.querySelectorAll(".mark-symbol.role-mark path")].map((one) => one.getBoundingClientRect());
+    const frame = svg.getBoundingClientRect(), fits = (box) => box.left >= frame.left && box.bottom <= frame.bottom;
     for (const one of svg.querySelectorAll("text")) if (one.textContent.trim()) boxes.set(one, one.getBoundingClientRect());
     for (const [one, box] of boxes) if (!one.closest(".role-mark")) shown.push(box);
     for (const one of marks) {
       let box = boxes.get(one);
-      if (box && one.getAttribute("text-anchor") === "start") {
+      if (box && dots.length && one.getAttribute("text-anchor") === "start") {
         const moved = ([dx, dy]) => new DOMRect(box.x + dx, box.y + dy, box.width, box.height);
-        const place = places(box).find((by) => ![...shown, ...dots].some((other) => covers(moved(by), other))) || [0, 0];
-        ["dx", "dy"].forEach((name, axis) => place[axis] && one.setAttribute(name, place[axis]));
-        box = moved(place);
+        const place = places(box).find((by) => fits(moved(by)) && ![...shown, ...dots].some((other) => covers(moved(by), other)));
+        ["dx", "dy"].forEach((name, axis) => place && place[axis] && one.setAttribute(name, place[axis]));
+        box = moved(place || [0, 0]);
       }
       const free = !box || !box.width || !shown.some((other) => covers(box, other));
       one.style.visibility = free ? "" : "hidden";

@@ -76,7 +76,8 @@ def executions(scale: str) -> dict[str, dict[str, str]]:
     compared = _recorded_files([registry.request(BESIDE_PEOPLE, _COMPARED)])
     folders = people_file(_COMPARED).parent, data_folder() / "recorded" / "audits"
     further |= {name: [digest([*chain.from_iterable(map(_files, folders)), *compared])] for name in _READ}
-    further["levels"] = [*beside.values(), digest(_recorded_files(levels.requests().values()))]
+    judged = (registry.request(section, scale) for section in registry.SECTIONS for scale in levels.RADII)
+    further["levels"] = [*beside.values(), digest(_recorded_files([*levels.requests().values(), *(() if beside else judged)]))]
     result: dict[str, dict[str, str]] = {}
     for name in notebooks.names():
         used: list[str | Path] = [notebooks.find(name), code, checkout() / "requirements.lock", *further.get(name, [])]

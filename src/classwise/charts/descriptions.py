@@ -18,7 +18,9 @@ def describe(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     lines: dict[str, Any] = {"subtitle": textwrap.wrap(subtitle, _SUBTITLE)} if subtitle else {}
     title = title.replace(" %", "\u00a0%")
     number = len(title) // (_TITLE + 1) + 1  # lines of about the same length
-    return chart.properties(title=alt.Title(textwrap.wrap(title, len(title) // number + 6), **lines), description=text)
+    return chart.properties(
+        title=alt.Title(textwrap.wrap(title, len(title) // number + 6, break_on_hyphens=False), **lines), description=text
+    )
 
 
 def headline(chart: Any, finding: str) -> Any:

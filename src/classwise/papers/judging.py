@@ -155,7 +155,7 @@ def _interval(claim: Claim, truth: Draws, alpha: float) -> tuple[float, float]:
         low, high = float(np.exp(low)), float(np.exp(high))
     if claim.unit == "correlation":
         low, high = (float(np.clip(end, -1, 1)) for end in (low, high))
-    if claim.absolute:  # a share, or a difference of two
+    if claim.absolute and claim.unit in ("%", "percent", "points"):  # a share, or the gap between two
         low, high = (float(np.clip(end, 0, 100)) for end in (low, high))
     return low, high
 

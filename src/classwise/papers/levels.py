@@ -1,4 +1,4 @@
-"""Whether the answer depends on how strong networks are: our base defences at both radii, a wider network, and a paper."""
+"""Whether the answer depends on how strong networks are: our base defences at both radii, a deeper network, and a paper."""
 
 from collections.abc import Mapping, Sequence
 
@@ -66,8 +66,10 @@ def answer(both: Sequence[Sequence[Verdict]]) -> str:
     """Return in bold how many claims have the same verdict at both radii, and whether any holds at one and fails at the other."""
     kinds = [{one.verdict for one in some} for some in both]
     turned = "some hold" if {"holds", "fails"} in kinds else "none holds"
-    same = f"Of {plural(len(both), 'claim')} tested at both radii, {sum(len(some) == 1 for some in kinds)} have the same verdict"
-    return f"**{same}, and {turned} at one radius and fail{'s' * turned.startswith('none')} at the other.**"
+    same, undecided = sum(len(some) == 1 for some in kinds), kinds.count({"open"})
+    text = f"Of {plural(len(both), 'claim')} tested at both radii, {same} {'has' if same == 1 else 'have'} the same verdict"
+    text = f"**{text}, and {turned} at one radius and fail{'s' * turned.startswith('none')} at the other.**"
+    return f"{text} Of the same verdicts, {undecided} {'is' if undecided == 1 else 'are'} open, at both for lack of evidence."
 
 
 def changes(both: Sequence[Sequence[Verdict]]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotAtScale, NotRecorded, unknown
-from classwise.core.markup import decimal, escape, plural, plural_class, printed_name
+from classwise.core.markup import class_name, decimal, escape, plural, plural_class, printed_name
 from classwise.papers.claims import Verdict
 from classwise.stats import bootstrap
 
@@ -49,16 +49,23 @@ def text(template: str, **values: Any) -> str:
 
 
 def ends(values: xr.DataArray, template: str, **more: Any) -> str:
-    """Return a template with the names of the lowest and the highest member of an array, and their values.
+    """Return a template with the names of the lowest and the highest members of an array, and their values.
 
     {lowest:s}, {highest:s}: attacks and defences as papers print them, classes in the plural, a class and what it is predicted
-    as "cat as dog". {low:.0f}, {high:.0f}: of bounds without their interval.
+    as "cat as dog"; of more than two equal ones "several". {low:.0f}, {high:.0f}: of bounds without their interval. NotRecorded
+    without any value.
     """
     values = values.sel(bound="value", drop=True) if "bound" in values.dims else values
-    flat, named = values.stack(member=values.dims), plural_class if values.dims == ("label",) else printed_name
-    members = {"lowest": flat.idxmin().item(), "highest": flat.idxmax().item()}
-    names = {end: " as ".join(named(str(one)) for one in member) for end, member in members.items()}
-    return text(template, **names, low=float(flat.min()), high=float(flat.max()), **more)
+    flat = values.stack(member=values.dims).dropna("member")
+    if not flat.size:
+        raise NotRecorded("what this title compares is not recorded")
+    kinds = {"label": plural_class, "partner": class_name, "other": class_name}
+    name = kinds.get(" ".join(map(str, values.dims)), printed_name)
+    words = {}
+    for end, value in {"lowest": flat.min(), "highest": flat.max()}.items():
+        members = [" as ".join(name(str(one)) for one in member) for member in flat.member.values[(flat == value).values]]
+        words[end] = " and ".join(members) if len(members) < 3 else "several"
+    return text(template, **words, low=float(flat.min()), high=float(flat.max()), **more)
 
 
 def _quantity(value: float, unit: str, digits: int) -> str:

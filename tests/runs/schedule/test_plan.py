@@ -229,10 +229,16 @@ def test_sizes_are_those_of_the_images(monkeypatch):
     assert validate.size_of("folder:nothing") is None
 
 
-def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
-    work, estimated = cost.training_operations(small), costs.seconds(small)
+def test_what_was_measured_counts_before_what_is_estimated(data, small, costs, monkeypatch):
+    work = cost.training_operations(small)
     assert costs.rate(small) is None
-    assert estimated == work / 1e11 * cost.slowness() > 0
+    assert cost.slowness() > 0
+    slow = []
+    for times in (3.0, 1.0):
+        monkeypatch.setattr(cost, "slowness", lambda times=times: times)
+        slow.append(costs.seconds(small))
+    estimated = slow[1]
+    assert slow == [3 * estimated, work / 1e11]
     # A GPU needs a time for each pass of a batch, however small the network.
     of_gpu = [Costs("any", gpu=True).seconds(replace(small, batch=many * small.batch)) for many in (1, 2)]
     assert of_gpu[0] == pytest.approx(2 * of_gpu[1])
@@ -244,11 +250,15 @@ def test_what_was_measured_counts_before_what_is_estimated(data, small, costs):
     assert again.seconds(twice) == pytest.approx(6.0 * cost.training_operations(twice) / work, rel=1e-3)
     assert [len(rates) for rates in again.rates["a device"][rate_of(small)[0]].values()] == [Costs.KEPT]
     assert again.rate(replace(small, defence="trades")) == again.rate(small, PGD) == again.rate(small)
+    again.record(Key(replace(small, defence="standard")), Timing("a device", 0.5, 1e-3))
+    again.record(Key(small, OUTCOMES, PGD), Timing("a device", 0.5, 1e-3))
+    assert again.rate(replace(small, defence="trades")) == again.rate(small)  # neither another kind nor standard training
     assert Costs("another", gpu=False).seconds(small) == pytest.approx(estimated)
     for other in ((replace(small, width=8),), (small, replace(PGD, precision="bfloat16"))):
         assert again.rate(*other) is None
-    pace_file().write_text("{broken")
-    assert Costs("a device", gpu=False).rate(small) is None
+    for damaged in ("{broken", "[]", "null", '{"a device": 3}'):
+        pace_file().write_text(damaged)
+        assert Costs("a device", gpu=False).rate(small) is None
 
 
 def test_what_is_stored_of_few_images_is_no_rate(data, small, costs):

@@ -1,4 +1,7 @@
-"""Corruptions by sensors, cameras and image files. Images are float32 (n, channels, height, width) in [0, 1]."""
+"""Corruptions by sensors, cameras and image files. Images are float32 (n, channels, height, width) in [0, 1].
+
+Results may leave that range.
+"""
 
 from io import BytesIO
 

@@ -56,14 +56,24 @@ class Costs:
     def __init__(self, device: str, *, gpu: bool) -> None:
         self.device, self.gpu = device, gpu
         self.rates: dict[str, dict[str, dict[str, list[float]]]] = {}
-        with suppress(OSError, ValueError):
-            self.rates = json.loads(pace_file().read_text())
+        with suppress(OSError, ValueError, AttributeError, TypeError):
+            self.rates = {
+                place: {
+                    what: {kind: [float(rate) for rate in rates] for kind, rates in known.items()} for what, known in of.items()
+                }
+                for place, of in json.loads(pace_file().read_text()).items()
+            }
 
     def rate(self, spec: Spec, evaluation: Evaluation | None = None) -> float | None:
-        """Return the measured operations per second of a network, of all that it did if this is not known; None without any."""
+        """Return the measured operations per second of a network, with other defences or of all it did if that is not known.
+
+        None without any. Networks of standard training break at once and count only for themselves.
+        """
         what, kind = rate_of(spec, evaluation)
         of_network = self.rates.get(self.device, {}).get(what, {})
-        known = of_network.get(kind) or [rate for rates in of_network.values() for rate in rates]
+        others = {name: rates for name, rates in of_network.items() if not name.endswith(" on standard")}
+        alike = [rates for name, rates in others.items() if name.split(" on ")[0] == kind.split(" on ")[0]]
+        known = of_network.get(kind) or [rate for rates in alike or others.values() for rate in rates]
         return median(known) if known else None
 
     def seconds(self, spec: Spec, evaluation: Evaluation | None = None) -> float:
@@ -101,13 +111,18 @@ def reference_costs() -> Costs:
     return costs
 
 
+def seconds_of_step() -> float:
+    """Return the seconds of a training step of a network for digits, of 64 images, on a thread of this processor."""
+    images = Images(torch.zeros(64, 3, 8, 8, dtype=torch.uint8), torch.arange(64), torch.arange(64), tuple("0123456789"))
+    network, x = models.build("small-cnn", images, 8), torch.rand(64, 3, 8, 8)
+    with device.one_thread():
+        return threads.seconds_of_step(lambda: network(x).sum().backward(), 1)
+
+
 @cache
 def slowness() -> float:
-    """Return how many times as long as a core of the reference machine a thread takes for a step of a network for digits."""
-    images = Images(torch.zeros(64, 1, 8, 8, dtype=torch.uint8), torch.arange(64), torch.arange(64), tuple("0123456789"))
-    network, x = models.build("small-cnn", images, 8), torch.rand(64, 1, 8, 8)
-    with device.one_thread():
-        return threads.seconds_of_step(lambda: network(x).sum().backward(), 1) / float(json.loads(REFERENCE.read_text())["step"])
+    """Return how many times as long as a core of the reference machine a thread here takes for a step."""
+    return seconds_of_step() / float(json.loads(REFERENCE.read_text())["step"])
 
 
 @cache
