@@ -17,10 +17,9 @@ RADII = ("laptop", "matched")
 
 
 def requests() -> dict[str, Request]:
-    """Return the networks that are compared, the weakest first, by what sets them apart."""
-    weak, strong = (f"our ResNet-10, {_radius(scale)}" for scale in RADII)
-    ours = {name: registry.request(home.SECTION, scale) for name, scale in zip((weak, strong), RADII, strict=True)}
-    return {weak: ours[weak], f"our ResNet-18, {_radius(RADII[0])}": EARLIER, strong: ours[strong]}
+    """Return the networks that are compared, the weakest first, by their radius; "deeper": a ResNet-18, not a ResNet-10."""
+    weak, strong = (registry.request(home.SECTION, scale) for scale in RADII)
+    return {_radius(RADII[0]): weak, f"{_radius(RADII[0])}, deeper": EARLIER, _radius(RADII[1]): strong}
 
 
 def _radius(scale: str) -> str:
