@@ -150,6 +150,14 @@ def test_what_a_panel_compares_was_evaluated_on_the_same_images(book, name):
             assert (kept.groupby(apart)["evaluated"].nunique() == 1).all(), (spec["title"], kept)
 
 
+# The reader sets all that the model of the theory shows.
+@pytest.mark.parametrize("name", [name for name in DRAWN if name != "wei2023/2-theory"])
+def test_the_first_chart_of_a_page_is_titled_by_numbers_that_it_shows(book, name):
+    first = next(filter(None, map(figures.specifications, executed(name))))
+    for spec in first:
+        assert re.search(r"\d", " ".join(spec["title"]["text"])), spec["title"]
+
+
 # The page "pgd" is a lesson, which finds nothing.
 @pytest.mark.parametrize("name", [name for name in DRAWN if name != "pgd"])
 def test_the_finding_of_a_page_is_short_and_says_whether_its_effect_is_clear(book, name):

@@ -107,6 +107,7 @@ def test_a_partial_recording_leaves_out_cells_and_aborts_no_page(recorded, name,
     ("name", "scale"),
     [
         ("tian2021/6-2-background", SCALE),  # which shows images, and so does this one
+        ("wei2023/5-2-robustness-and-fairness", SCALE),
         ("wei2023/5-2-robustness-and-fairness", "matched"),
     ],
 )
