@@ -16,7 +16,7 @@ from classwise.papers.claims import Claim, Verdict
 from classwise.papers.draws import Draws, reflect_draws
 from classwise.papers.judging import Bootstrap
 from classwise.papers.tian2021 import attacks_and_defences
-from classwise.stats import aggregate, bootstrap, intervals, metrics
+from classwise.stats import aggregate, bootstrap, intervals, metrics, significance
 
 DIGITS = list("0123456789")
 
@@ -288,7 +288,7 @@ def test_holm_is_that_of_statsmodels_and_counts_what_was_asked():
         assert [one.p for one in named] == pytest.approx(alone)
     assert found[-1].reason == "not testable on digits: it is not"
     assert found[-1].words == "not tested (digits)"
-    assert judging.holm(np.array([0.01, 0.04, 0.03])) == pytest.approx(multipletests([0.01, 0.04, 0.03], method="holm")[1])
+    assert significance.holm(np.array([0.01, 0.04, 0.03])) == pytest.approx(multipletests([0.01, 0.04, 0.03], method="holm")[1])
 
 
 def test_attacks_are_compared_on_the_images_that_both_were_put_to():

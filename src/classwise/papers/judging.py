@@ -14,7 +14,7 @@ from classwise.papers.scales import SCALES, location
 from classwise.stats.bootstrap import evaluated_mask
 from classwise.stats.features import complete_seeds
 from classwise.stats.intervals import chance_below, interval_ends
-from classwise.stats.significance import permutation_p, permute_classes
+from classwise.stats.significance import holm, permutation_p, permute_classes
 
 # What is evaluated on the same images: attacks on fewer images restrict those that they are compared with.
 _COMPARED = ("defence", "attack", "inverse", "eval_eps")
@@ -117,14 +117,6 @@ def p_values(claim: Claim, truth: Draws) -> tuple[float, float]:
         against.append(chance_below(sign * values, sign * end, truth.freedom))
         opposite.append(chance_below(-sign * values, -sign * end, truth.freedom, strict=True))
     return max(against, default=0.0), min(opposite, default=1.0)
-
-
-def holm(chances: np.ndarray, size: int = 0) -> np.ndarray:
-    """Return p-values with Holm's correction, as those of a family of so many (`size`), of which the others are not tested."""
-    from statsmodels.stats.multitest import multipletests  # slow to import, and `run` needs no verdict to compute
-
-    padded = np.concatenate([chances, np.ones(max(0, size - len(chances)))])
-    return multipletests(padded, method="holm")[1][: len(chances)] if len(padded) > 1 else chances
 
 
 def _on_scale(claim: Claim, values: np.ndarray) -> tuple[np.ndarray, float, float]:

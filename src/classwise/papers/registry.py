@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -114,9 +115,10 @@ def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | N
 
 def scale_of(spec: Spec) -> str | None:
     """Return the scale that a run belongs to, as trained there or varied by a section; None where its fields match none."""
-    for defences in (None, (spec.defence,)):
+    # Most runs differ from those of seed 0 in the seed alone; the others name runs of their own seed.
+    for defences, seed in product((None, (spec.defence,)), dict.fromkeys((0, spec.seed))):
         for name in SCALES:
-            if spec in _trained(name, spec.seed, defences):
+            if replace(spec, seed=seed) in _trained(name, seed, defences):
                 return name
     return None
 

@@ -17,6 +17,7 @@ from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.sections import Derived, Part
 from classwise.papers.wei2023.methods import METHODS
+from classwise.stats.significance import holm
 
 HARD = ("bird", "cat", "deer")
 IMAGES = ("all classes", ", ".join(HARD))
@@ -85,7 +86,6 @@ def comparisons(rate: xr.DataArray, pairs: tuple[tuple[str, str], ...] = PRIMARI
     equivalent: of a difference of EQUAL points or more, either way. Both are corrected by Holm over all rows.
     """
     from scipy.stats import ttest_ind, ttest_rel  # slow to import
-    from statsmodels.stats.multitest import multipletests
 
     rows = []
     for first, second in pairs:
@@ -101,7 +101,7 @@ def comparisons(rate: xr.DataArray, pairs: tuple[tuple[str, str], ...] = PRIMARI
             row |= dict(zip(("low", "high"), result.confidence_interval(0.95), strict=True))
             rows.append(row | {"p": result.pvalue, "equivalent": equivalent, "runs": len(one)})
     table = pd.DataFrame(rows)
-    return table.assign(**{name: multipletests(table[name], method="holm")[1] for name in ("p", "equivalent")})
+    return table.assign(**{name: holm(table[name].to_numpy()) for name in ("p", "equivalent")})
 
 
 def decisions(table: pd.DataFrame, level: float) -> pd.Series:
