@@ -132,8 +132,9 @@ def convergence_finding(compared: xr.Dataset) -> str:
     limit, number = plural(int(convergence.LARGEST_GAIN), "point"), gain.sizes["training"]
     lines = [
         f"**On {compared.attrs.get('dataset', 'its dataset')}, twice the epochs add at most {limit} of robust accuracy to "
-        f"{number - len(late)} of {number} networks; for {sure or 'none'}, the entire interval is below.**",
-        f"Of these, {name} gains most, {interval(kept.sel(training=name), 'points', 1)}.",
+        f"{number - len(late)} of {number} networks.**",
+        f"Of these, {name} gains most, {interval(kept.sel(training=name), 'points', 1)}; the entire interval lies below "
+        f"{limit} for {sure or 'none'} of them.",
         f"More is added to {', '.join(late)}." * bool(late),
         f"Twice the epochs significantly weaken {', '.join(worse)}." * bool(worse),
     ]
