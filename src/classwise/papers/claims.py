@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import xarray as xr
@@ -105,7 +105,7 @@ class Claim:
         """The folder of the paper, "tian2021"."""
         return self.section.partition("/")[0]
 
-    @property
+    @cached_property
     def theirs(self) -> float | None:
         """What the paper reports of the measure; None where it gives no number."""
         return self.reported() if callable(self.reported) else self.reported

@@ -44,6 +44,8 @@ def _variances(value: xr.DataArray, members: xr.DataArray) -> tuple[xr.DataArray
 
     The variances are those with all images independent, with images as clusters, and with images and seeds as clusters.
     """
+    own = members.any([dim for dim in members.dims if dim != "image"]).values
+    value, members = value.isel(image=own), members.isel(image=own)
     present = members.astype("f8")
     values = value.where(members, 0)
     total = present.sum(["seed", "image"])
