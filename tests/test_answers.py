@@ -23,8 +23,9 @@ sys.path += [str(TESTS)] * (str(TESTS) not in sys.path)
 
 import claim_answers  # noqa: E402
 
+from classwise.core.errors import NotRecorded  # noqa: E402
 from classwise.papers import registry  # noqa: E402
-from classwise.papers.claims import Claim, MeasurementError, Verdict  # noqa: E402
+from classwise.papers.claims import Claim, Verdict  # noqa: E402
 
 GOLDEN = TESTS / "golden" / "answers.json"
 KNOWN = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
@@ -152,7 +153,7 @@ def test_the_row_of_a_correlation_over_classes_has_the_p_of_permuted_classes(cla
     [pytest.param(module, *one, id=f"{one[0]}: {one[2]}") for module in modules() for one in getattr(module, "REFUSED", ())],
 )
 def test_what_cannot_be_measured_on_answers_is_an_error_that_says_why(module, name, data, words):
-    with pytest.raises(MeasurementError, match=words):
+    with pytest.raises(NotRecorded, match=words):
         judged(module, name, data)
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from statsmodels.stats.multitest import multipletests
 
 from classwise.core.errors import NotAtScale, NotRecorded, UserError
-from classwise.papers import claims, judging, measures, published, registry, say
+from classwise.papers import judging, measures, published, registry, say
 from classwise.papers.claims import Claim, Verdict
 from classwise.papers.draws import Draws, reflect_draws
 from classwise.papers.judging import Bootstrap
@@ -312,7 +312,7 @@ def test_attacks_are_compared_on_the_images_that_both_were_put_to():
     ],
 )
 def test_what_cannot_be_measured_is_an_error_that_says_why(asked, says):
-    with pytest.raises(claims.MeasurementError, match=says):
+    with pytest.raises(NotRecorded, match=says):
         decide(outcomes(TWO, images=5), asked)
     (told,) = decide(outcomes(TWO, images=5), asked, strict=False)
     assert told.verdict == "not tested"
@@ -390,7 +390,7 @@ def test_a_claim_says_in_which_readout_a_network_answers():
 
 def test_a_claim_names_the_dataset_of_outcomes_that_it_needs():
     given, needs = {"other": outcomes(TWO, images=5)}, claim(data="some")
-    with pytest.raises(claims.MeasurementError, match="claim 'some' needs the outcomes 'some'; there are: other"):
+    with pytest.raises(NotRecorded, match="claim 'some' needs the outcomes 'some'; there are: other"):
         decide(given, needs)
     (lacking,) = decide(given, needs, strict=False)
     assert (lacking.verdict, lacking.reason) == ("not tested", "not all runs that it needs are recorded")

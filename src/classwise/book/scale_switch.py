@@ -12,7 +12,6 @@ from classwise.core import datasets
 from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.core.markup import CHART
 from classwise.papers import registry
-from classwise.papers.claims import MeasurementError, NoAverage
 from classwise.papers.scales import dataset_of, title_of
 from classwise.runs.recorded import keep_stored
 
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 _FEW = 2
 # Cells that papermill adds: the parameters that were given, and where a cell raised.
 _GIVEN, _RAISED = "injected-parameters", "papermill-error-cell-tag"
-# Errors that say that results are missing, the first although all runs may be recorded. Where not all are, also a KeyError: the
-# same cell selects the same on digits, where all are and none may fail.
-_NEVER = {NoAverage.__name__, NotAtScale.__name__}
-_LACKING = {NotRecorded.__name__, MeasurementError.__name__, *_NEVER}
 
 
 def _read(path: Path, *added: str) -> "NotebookNode":
@@ -65,7 +60,7 @@ def merge(recorded: Path, computed: Path, scales: tuple[str, str], name: str, *,
     reading = f"{'../' * name.count('/')}guide/reading.html#two-radii"
     for cell, one, lacks in zip(cells, others, failed, strict=True):
         if lacks and cell.outputs:
-            never = any(error.ename in _NEVER for _, error in _errors([one]))
+            never = any(error.ename == NotAtScale.__name__ for _, error in _errors([one]))
             cell.outputs = [_mark(scales[0], _only_computed(scales, never), " data-kept"), _end(), *cell.outputs]
         elif not lacks and cell.outputs != one.outputs:
             cell.outputs = mark_scales({scales[0]: one.outputs, scales[1]: cell.outputs})
@@ -92,7 +87,7 @@ def note_missing(notebook: Path, name: str, scale: str, *, complete: bool, head:
     node = _read(notebook, _RAISED)
     check(node.cells, name, scale, complete=complete)
     for _, error in list(_errors(node.cells)):
-        words = html.escape(_lacking(scale, error.ename in _NEVER))
+        words = html.escape(_lacking(scale, error.ename == NotAtScale.__name__))
         error.clear()
         error.update(output(f'<p class="scale-mark">{words}.</p>'))
     _write(node, notebook, head and f'<p class="scale-mark">{head}</p>')
@@ -158,10 +153,10 @@ def check_executed(notebook: Path, name: str, scale: str, *, complete: bool) -> 
 def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: bool) -> None:
     """Raise NotebookFailed if a cell failed for another reason than a missing result.
 
-    A result is missing where NotRecorded or a MeasurementError says so, or a selection fails; behind such a cell, also where a
-    name is not defined. If all are recorded, only what a scale never has is missing.
+    A result is missing where NotRecorded says so or a selection fails, which the same cell does not on digits, where all are; and
+    behind such a cell where a name is not defined. If all are recorded, only what a scale never has is missing.
     """
-    lacking = set(_NEVER) if complete else {*_LACKING, KeyError.__name__}
+    lacking = {kind.__name__ for kind in ((NotAtScale,) if complete else (NotAtScale, NotRecorded, KeyError))}
     for number, error in _errors(cells):
         if error.ename not in lacking:
             raise NotebookFailed(f"{name} failed at scale {scale} in cell {number}: {error.ename}: {error.evalue}")

@@ -12,11 +12,15 @@ class UserError(ValueError):
 
 
 class NotRecorded(UserError):
-    """A result of a scale that is only read has not been recorded."""
+    """A result is missing; lacking: what outcomes lack in words ("under cw"), with which a verdict names the dataset."""
+
+    def __init__(self, message: str, lacking: str = "") -> None:
+        super().__init__(message)
+        self.lacking = lacking
 
 
 class NotAtScale(NotRecorded):
-    """What a scale does not have, although all its runs may be recorded: other runs, weights, what a claim needs of them."""
+    """What a scale does not have, although all its runs may be recorded: other runs, weights, a value of a measure on them."""
 
 
 def unknown(kind: str, got: object, valid: Collection[str]) -> UserError:

@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from classwise.core import datasets
-from classwise.core.errors import UserError
 from classwise.core.markup import plural
 from classwise.papers.scales import CLOSED_FORM, origin
 from classwise.stats.significance import p_value
@@ -25,18 +24,6 @@ TruthDraws = Callable[[xr.Dataset, int, int], np.ndarray]
 VERDICTS = ("holds", "fails", "open", "described", "not tested")
 # What a claim is compared with (`Claim.family`): the main claims of a section, by itself, or not at all.
 MAIN, CONTROL, DESCRIPTION = FAMILIES = ("main", "control", "description")
-
-
-class MeasurementError(UserError):
-    """A claim cannot be measured on the given outcomes; lacking: in words what they lack ("under cw"), "" for another reason."""
-
-    def __init__(self, message: str, lacking: str = "") -> None:
-        super().__init__(message)
-        self.lacking = lacking
-
-
-class NoAverage(MeasurementError):
-    """All runs may be recorded, but the gate of an average of the weights let no epoch enter (FAWA, Wei et al. 2023, 4.3)."""
 
 
 @dataclass(frozen=True)

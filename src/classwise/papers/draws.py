@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.core.errors import NotRecorded
-from classwise.papers.claims import Claim, MeasurementError
+from classwise.core.errors import NotAtScale, NotRecorded
+from classwise.papers.claims import Claim
 from classwise.stats import features, pooling, trainings
 from classwise.stats.bootstrap import add_pseudo_counts, bootstrap_sums, sums
 
@@ -133,7 +133,7 @@ class Quantity:
             return result
         try:
             known = totals_of_base(base, claim)
-        except (KeyError, AttributeError, ValueError, NotRecorded):  # it lacks what the claim is about
+        except (KeyError, AttributeError, ValueError):  # it lacks what the claim is about
             return result
         number = seen.sum("seed")
         of_base = trainings.base_deviations(self._scaled, self.totals, known, number)
@@ -164,7 +164,7 @@ class Quantity:
             if self.claim.of == "features":
                 return self._scaled(features.statistics(self.blocks.isel(seed=[seed]))).values
             return self._scaled(self.each.isel(training=seed, drop=True)).values
-        except MeasurementError:
+        except NotRecorded:
             return np.full(len(self.effects), np.nan)
 
     def redraw(self, draws: int, seed: int) -> np.ndarray:
@@ -198,13 +198,13 @@ class Quantity:
 
 
 def check_number(claim: Claim, value: xr.DataArray) -> float:
-    """Return the number that a measure gives of outcomes; MeasurementError where it gives several, or none."""
+    """Return the number that a measure gives of outcomes; NotAtScale where it gives several, or none."""
     if value.ndim:
         kept = f"its measure keeps the dimensions {', '.join(map(str, value.dims))}"
-        raise MeasurementError(f"claim {claim.name!r}: {kept}, expected one number")
+        raise NotAtScale(f"claim {claim.name!r}: {kept}, expected one number")
     if not np.isfinite(float(value)) or (claim.log and float(value) <= 0):
         why = "some class has no images, or a ratio no base"
-        raise MeasurementError(f"claim {claim.name!r} has no value on these outcomes: {why}")
+        raise NotAtScale(f"claim {claim.name!r} has no value on these outcomes: {why}")
     return float(value)
 
 

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import xarray as xr
 
-from classwise.core.errors import NotRecorded
-from classwise.papers.claims import DESCRIPTION, MAIN, Claim, MeasurementError, NoAverage, Verdict
+from classwise.core.errors import NotAtScale, NotRecorded
+from classwise.papers.claims import DESCRIPTION, MAIN, Claim, Verdict
 from classwise.papers.draws import ROUNDING, Draws, Quantity, true_values
 from classwise.papers.scales import SCALES, location
 from classwise.stats.bootstrap import evaluated_mask
@@ -48,8 +48,8 @@ def judge_all(
 ) -> list[Verdict]:
     """Return a verdict on each of the claims, which are those of one section.
 
-    A claim that excludes `dataset` is "not tested"; so is one that cannot be measured on the outcomes, which `strict` makes a
-    MeasurementError. p-values and intervals cover images (a bootstrap, paired across what is compared) and trainings
+    A claim that excludes `dataset` is "not tested"; so is one that cannot be measured on the outcomes, which `strict` makes
+    NotRecorded. p-values and intervals cover images (a bootstrap, paired across what is compared) and trainings
     (`draws.true_values`). A claim is "described" and has no p where nothing shows how trainings differ, where it is a description
     (`Claim.family`), or says an absolute level that networks of this scale do not have. A claim holds where its adjusted p is
     below 1 - `level`, and fails where that of its opposite is. The interval agrees with the verdict: it lies within the range
@@ -75,11 +75,11 @@ def judge_all(
         verdict = Verdict(claim, "not tested", scale, tested, reason=why, unreachable=bool(why))
         try:
             if not why and claim.data not in given:
-                raise MeasurementError(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
+                raise NotRecorded(f"claim {claim.name!r} needs the outcomes {claim.data!r}; there are: {_listed(given)}")
             if not why:
                 verdict, truth = _measured(verdict, named(claim.data, claim.readout), bootstrap)
                 measured |= {len(verdicts): (verdict, truth)} if verdict.tested else {}
-        except MeasurementError as error:
+        except NotRecorded as error:
             if strict:
                 raise
             verdict = _refused(verdict, error, recorded=claim.data in given)
@@ -89,12 +89,11 @@ def judge_all(
     return [final.get(place, verdict) for place, verdict in enumerate(verdicts)]
 
 
-def _refused(verdict: Verdict, error: MeasurementError, *, recorded: bool) -> Verdict:
+def _refused(verdict: Verdict, error: NotRecorded, *, recorded: bool) -> Verdict:
     """Return the verdict on a claim that cannot be measured; recorded: whether the outcomes that it needs are given at all."""
     lacking = f"no results on {location(verdict.dataset, verdict.scale)} {error.lacking}" if error.lacking else str(error)
-    final = recorded and (not error.lacking or isinstance(error, NoAverage))
     reason = lacking if recorded else "not all runs that it needs are recorded"
-    return replace(verdict, reason=reason, unreachable=final)
+    return replace(verdict, reason=reason, unreachable=recorded and isinstance(error, NotAtScale))
 
 
 def _all_decided(measured: Mapping[int, tuple[Verdict, Draws]], family: int, alpha: float) -> dict[int, Verdict]:
@@ -183,7 +182,7 @@ def _either(outcomes: xr.Dataset, dim: str, preferred: str, other: str) -> xr.Da
 def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     """Return the outcomes that a claim needs, on the images that all its runs and attacks were evaluated on."""
     part, messages, lacking, refused = outcomes, [], [], outcomes.attrs.get("refused", {})
-    kind: type[MeasurementError] = NoAverage
+    kind: type[NotRecorded] = NotAtScale
     for dim, needs, without in (("defence", claim.defences, "for"), ("attack", claim.attacks, "under")):
         names = [str(name) for name in outcomes[dim].values]
         chosen = {need: next((name for name in need.split("|") if name in names), "") for need in needs}
@@ -192,17 +191,17 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
         if missing:
             wanted = ", ".join(" or ".join(map(repr, some)) for some in missing)
             messages.append(f"the {dim} {wanted}, which is not among the outcomes; there are: {_listed(names)}")
-            kind = kind if all(set(some) & set(refused) for some in missing) else MeasurementError
+            kind = kind if all(set(some) & set(refused) for some in missing) else NotRecorded
             given = [[f"{one} ({refused[one]})" if one in refused else one for one in some] for some in missing]
             lacking += [f"{without} {' or '.join(some)}" for some in given]
     if messages:
         raise kind(f"claim {claim.name!r} needs {'; and '.join(messages)}", ", nor ".join(lacking))
     for dim in claim.dims:
         if dim in refused:
-            raise MeasurementError(refused[dim])
+            raise NotAtScale(refused[dim])
         if dim not in outcomes.dims and dim not in outcomes.coords and dim not in outcomes:
             message = f"claim {claim.name!r} needs {dim!r} in the outcomes; there are: {_listed(outcomes.dims)}"
-            raise MeasurementError(message, _at(claim, dim, claim.grid[dim]) if dim in claim.grid else f"with {dim!r}")
+            raise NotRecorded(message, _at(claim, dim, claim.grid[dim]) if dim in claim.grid else f"with {dim!r}")
     present = part.truth >= 0
     _check_grid(claim, present)
     # Of the same seeds, too: where a run has only some, the claim is tested on these.
@@ -210,7 +209,7 @@ def select(claim: Claim, outcomes: xr.Dataset) -> xr.Dataset:
     both = (present | ~used).all([dim for dim in _COMPARED if dim in present.dims])
     if not bool((present & both).any()):
         message = f"claim {claim.name!r}: all of its runs and attacks have no image in common"
-        raise MeasurementError(message, "on the same images for all of its runs")
+        raise NotRecorded(message, "on the same images for all of its runs")
     part = part.assign(truth=part.truth.where(both, -1))
     return part.isel(seed=np.flatnonzero((part.truth >= 0).any([dim for dim in present.dims if dim != "seed"])))
 
@@ -226,7 +225,7 @@ def _check_grid(claim: Claim, present: xr.DataArray) -> None:
         lost = [value for value in values if value not in present_at]
         if lost:
             message = f"claim {claim.name!r} needs each defence at {dim} {', '.join(lost)}"
-            raise MeasurementError(message, _at(claim, dim, lost))
+            raise NotRecorded(message, _at(claim, dim, lost))
 
 
 def _at(claim: Claim, dim: str, values: Sequence[str]) -> str:
@@ -237,11 +236,7 @@ def _at(claim: Claim, dim: str, values: Sequence[str]) -> str:
 def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> tuple[Verdict, Draws]:
     claim = verdict.claim
     part = select(claim, outcomes)
-    try:
-        part = complete_seeds(part) if claim.of == "features" else part
-    except NotRecorded:
-        raise MeasurementError(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", "with features") from None
-    quantity = Quantity(claim, part)
+    quantity = Quantity(claim, part := complete_seeds(part) if claim.of == "features" else part)
     truth = true_values(quantity, bootstrap.base.get(verdict.dataset), bootstrap.draws, bootstrap.seed)
     for bound in (claim.low, claim.high) if claim.unit == "points" else ():
         near = np.abs(truth.values - bound) < ROUNDING

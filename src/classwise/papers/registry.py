@@ -153,7 +153,7 @@ def judge(
     """Return a verdict on each claim of a section, or on those named in `only`.
 
     outcomes: one Dataset, or several by the name that claims give as `data`. scale, dataset: of the outcomes, by default as their
-    attributes say. strict: a claim that cannot be measured is a MeasurementError, else it is "not tested", with the reason.
+    attributes say. strict: a claim that cannot be measured is NotRecorded, else it is "not tested", with the reason.
     """
     claims = {claim.name: claim for claim in claims_of(section)}
     for name in only or ():

@@ -110,7 +110,7 @@ def complete_seeds(outcomes: xr.Dataset) -> xr.Dataset:
         complete = present.all([dim for dim in present.dims if dim != "seed"])
         if bool(complete.any()):
             return outcomes.isel(seed=np.flatnonzero(complete))
-    raise NotRecorded("no seed has the features of all runs")
+    raise NotRecorded("no seed has the features of all runs", "with features")
 
 
 def select_sums(outcomes: xr.Dataset) -> xr.Dataset:

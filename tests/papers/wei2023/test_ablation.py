@@ -6,7 +6,7 @@ import xarray as xr
 from claim_answers import ALONG, at, outcomes_with, under
 from mocks import dataset
 
-from classwise.papers.claims import MeasurementError
+from classwise.core.errors import NotAtScale
 from classwise.papers.wei2023 import ablation, gains, methods
 from classwise.papers.wei2023.ablation import WITHOUT
 from classwise.papers.wei2023.gains import METHODS
@@ -124,7 +124,7 @@ def test_the_gains_are_those_of_the_methods_with_both_rows():
     data = rows("CCM", "", 80, 60, FAT=(65, 60)).drop_sel(defence="FAT")
     sums = bootstrap.sums(data.expand_dims(seed=[0]).sel(attack=["cr"]), {})
     assert gains.gains_of_methods(sums, "CCM").values.tolist() == [20, 20]
-    with pytest.raises(MeasurementError, match=r"no two methods .* AT \+ FAWA over AT \+ EMA"):
+    with pytest.raises(NotAtScale, match=r"no two methods .* AT \+ FAWA over AT \+ EMA"):
         gains.gains_of_methods(sums, "FAWA", "EMA")
 
 
@@ -178,7 +178,7 @@ def test_gains_stand_next_to_those_of_the_paper():
     assert ours.to_dict() == pytest.approx({"AT + CCM over AT": 10, "AT + FAWA over AT + EMA": -1})
     theirs = value.sel(source="theirs, best epoch", comparison=list(ours.index)).transpose("measure", "comparison")
     assert theirs.values == pytest.approx(np.array([[0.9, -0.3], [2.7, 1.8]]))
-    with pytest.raises(MeasurementError, match="no two methods"):
+    with pytest.raises(NotAtScale, match="no two methods"):
         ablation.component_gains(rows.sel(defence=["AT", "TRADES + CCM"]))
 
 

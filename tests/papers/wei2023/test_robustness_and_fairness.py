@@ -7,9 +7,8 @@ from claim_answers import at, outcomes_with
 from drawing import drawn
 
 from classwise.charts import explorers
-from classwise.core.errors import NotRecorded
+from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.papers import registry
-from classwise.papers.claims import NoAverage
 from classwise.papers.wei2023 import gains
 from classwise.papers.wei2023 import robustness_and_fairness as section
 from classwise.stats import aggregate, metrics
@@ -158,7 +157,7 @@ def test_our_gains_are_of_the_methods_that_are_recorded():
     both = gains.gains_by_source(gains.printed_gains(1, section.COMPARISONS), ours)
     assert both.source.values.tolist() == ["theirs, best epoch", "theirs, last epoch", "ours, last epoch"]
     assert both.sel(source="ours, last epoch", bound="value", measure="all images").notnull().sum() == 4
-    with pytest.raises(NoAverage, match="no two methods"):
+    with pytest.raises(NotAtScale, match="no two methods"):
         gains.ours(rows({"AT": 50, "TRADES + EMA": 60}), section.COMPARISONS)
 
 
@@ -167,7 +166,7 @@ def test_each_class_gains_from_ema_to_cfa():
     change = gains.differences(metrics.accuracy(count), gains.pairs_of("CFA", "EMA"))
     assert change.comparison.values.tolist() == ["AT + CFA over AT + EMA", "TRADES + CFA over TRADES + EMA"]
     assert change.isel(comparison=0).values.tolist() == [18, 18, 18, -42, *[18] * 6]
-    with pytest.raises(NoAverage, match="no two methods"):
+    with pytest.raises(NotAtScale, match="no two methods"):
         gains.differences(metrics.accuracy(count.sel(defence=["AT", "AT + CFA"])), gains.pairs_of("CFA", "EMA"))
 
 

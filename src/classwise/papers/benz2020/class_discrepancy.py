@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 
 from classwise.core import datasets
+from classwise.core.errors import NotAtScale
 from classwise.core.spec import Spec
-from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Derived, Member, Part, Section, join_parts
 from classwise.papers.terms import claims, least, profile_fields, value
 from classwise.papers.variants import Variant, choose_by_scale, none
@@ -84,7 +84,7 @@ def _of(sums: xr.Dataset, defence: str) -> xr.DataArray:
 
 def _reached(count: xr.DataArray) -> xr.DataArray:
     if "draw" not in count.dims and not bool(count.notnull().all()):
-        raise MeasurementError("standard training reaches this accuracy at no radius of the evaluation")
+        raise NotAtScale("standard training reaches this accuracy at no radius of the evaluation")
     return count
 
 
@@ -115,11 +115,11 @@ def widening_at_equal_accuracy(sums: xr.Dataset) -> xr.DataArray:
 def widening_under_attack(sums: xr.Dataset) -> xr.DataArray:
     """Return the gap (MCD) after PGD-AT minus the gap after standard training, on the same images.
 
-    MeasurementError where standard training is no better than always naming one class: it has no gap that could be widened.
+    NotAtScale where standard training is no better than always naming one class: it has no gap that could be widened.
     """
     standard = _of(sums, "standard")
     if "draw" not in standard.dims and float(overall(standard)) <= 100 / standard.sizes["label"]:
-        raise MeasurementError("under attack, the standard network is no better than always naming one class")
+        raise NotAtScale("under attack, the standard network is no better than always naming one class")
     return mcd(_of(sums, "pgd-at")) - mcd(standard)
 
 

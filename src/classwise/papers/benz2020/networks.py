@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.papers.claims import MeasurementError
+from classwise.core.errors import NotAtScale
 from classwise.papers.sections import Part, Request
 from classwise.papers.selection import VULNERABLE_PAIRS
 from classwise.papers.variants import ONCE, Variant, Variants
@@ -154,9 +154,9 @@ def mark_vulnerable(outcomes: xr.Dataset, name: str = "vulnerable") -> xr.Datase
 
 
 def weakest(values: xr.DataArray) -> np.ndarray:
-    """Return which class is the one that `mark_vulnerable` names; MeasurementError where none is."""
+    """Return which class is the one that `mark_vulnerable` names; NotAtScale where none is."""
     if "vulnerable" not in values.coords:
-        raise MeasurementError("the class of this dataset that is the weakest on validation images is not known")
+        raise NotAtScale("the class of this dataset that is the weakest on validation images is not known")
     marks: np.ndarray = values.vulnerable.values
     return marks
 

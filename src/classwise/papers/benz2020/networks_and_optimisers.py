@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.papers.benz2020 import networks
 from classwise.papers.benz2020.networks import NETWORK_LABELS, TRAINING_LABELS
-from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import Derived, Section
 from classwise.papers.terms import Term, claims, least, value
 from classwise.stats import bootstrap, metrics
@@ -55,12 +55,12 @@ SECTION = Section(
 
 
 def least_over_settings(term: Term) -> Term:
-    """Return the least of a term over the settings; MeasurementError for fewer than two, which do not show that each is so."""
+    """Return the least of a term over the settings; NotRecorded for fewer than two, which do not show that each is so."""
 
     def several(sums: xr.Dataset) -> xr.DataArray:
         values = term(sums)
         if values.sizes["setting"] < 2:
-            raise MeasurementError("the claim is about several networks or trainings, and only one is here", "for others")
+            raise NotRecorded("the claim is about several networks or trainings, and only one is here", "for others")
         return values
 
     return least(Term(f"{term.words}, of each network or training", several, term.needs))

@@ -6,9 +6,9 @@ The claims need along `epoch` the weights after some epochs of one training, wit
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotAtScale
 from classwise.core.spec import Evaluation
 from classwise.papers.benz2020 import networks
-from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Derived, Part, Section
 from classwise.papers.terms import claims, least, profile_fields
 from classwise.stats import aggregate, agreement, metrics
@@ -52,9 +52,9 @@ SECTION = Section(
 
 
 def second_half(values: xr.DataArray) -> xr.DataArray:
-    """Return the epochs from half of the training on; MeasurementError where it has not learned by then."""
+    """Return the epochs from half of the training on; NotAtScale where it has not learned by then."""
     if HALF_WAY not in values.epoch.values or values.epoch.values[-1] == HALF_WAY:
-        raise MeasurementError("the network has not learned by half of its epochs")
+        raise NotAtScale("the network has not learned by half of its epochs")
     return values.sel(epoch=values.epoch >= HALF_WAY)
 
 
@@ -75,7 +75,7 @@ def halfway_agreement(profiles: xr.DataArray) -> xr.DataArray:
     both = late.sel(epoch=[HALF_WAY, int(late.epoch[-1])])
     value = agreement.corrected_agreement(both, "epoch").isel(epoch=0, other=-1, drop=True)
     if not value.ndim and not np.isfinite(value):
-        raise MeasurementError("the classes halfway, or at the end, hardly differ, so that their order is unknown")
+        raise NotAtScale("the classes halfway, or at the end, hardly differ, so that their order is unknown")
     return value
 
 

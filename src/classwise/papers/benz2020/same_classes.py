@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.papers import variants
 from classwise.papers.benz2020 import networks
-from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, profile_fields
 from classwise.stats import aggregate, agreement, combine
@@ -99,10 +99,10 @@ def repeated_settings(data: xr.Dataset | xr.DataArray) -> list[str]:
 
 def _mean(profiles: xr.DataArray, names: list[str], what: str) -> xr.DataArray:
     if not names:
-        raise MeasurementError(f"these outcomes have no result of {what}", f"for {what}")
+        raise NotRecorded(f"these outcomes have no result of {what}", f"for {what}")
     mean = agreement.corrected_mean(profiles, BASE, names)
     if not mean.ndim and not np.isfinite(mean):
-        raise MeasurementError("the classes of one of the two hardly differ, so that their order is unknown")
+        raise NotAtScale("the classes of one of the two hardly differ, so that their order is unknown")
     return mean
 
 
@@ -115,7 +115,7 @@ def less_than_ceiling(profiles: xr.DataArray) -> xr.DataArray:
     """Return the corrected correlation with PGD-AT, averaged over other networks, minus the one of the same training repeated."""
     again = repeated_settings(profiles)
     if len(again) < 2:
-        raise MeasurementError("at least two repetitions of the same training are needed", "for two repetitions of pgd-at")
+        raise NotRecorded("at least two repetitions of the same training are needed", "for two repetitions of pgd-at")
     return mean_network_agreement(profiles) - _mean(profiles, again, "other initialisations")
 
 
@@ -128,7 +128,7 @@ def weakest_is_weak(profiles: xr.DataArray) -> xr.DataArray:
     """Return how many points the weakest class of PGD-AT on validation images lies below the mean class of other networks."""
     names = members(profiles, NETWORK)
     if not names:
-        raise MeasurementError("these outcomes have no other network", "for other networks")
+        raise NotRecorded("these outcomes have no other network", "for other networks")
     rates = profiles.sel(setting=names).mean(["half", "setting"], skipna=False)
     return rates.mean("label", skipna=False) - rates.isel(label=int(networks.weakest(profiles).argmax()), drop=True)
 

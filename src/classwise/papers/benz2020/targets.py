@@ -10,11 +10,11 @@ from typing import Any
 import xarray as xr
 
 from classwise.core.datasets import base_dataset, class_names
+from classwise.core.errors import NotAtScale
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import selection
 from classwise.papers.benz2020 import critical
 from classwise.papers.benz2020.critical import change, critical_class, join_trainings
-from classwise.papers.claims import MeasurementError
 from classwise.papers.sections import CLEAN_AND_PGD, Part, Section
 from classwise.papers.terms import claims
 from classwise.papers.variants import Variant, Variants, usual
@@ -112,12 +112,12 @@ def similarity_change(sums: xr.Dataset) -> xr.DataArray:
 def others_attacked(sums: xr.Dataset) -> xr.DataArray:
     """Return by how many points the recall of the critical class is higher after the first training than after the second.
 
-    MeasurementError where it is below chance after both, so that nothing is left to compare.
+    NotAtScale where it is below chance after both, so that nothing is left to compare.
     """
     count = sums["count"].isel(attack=0, drop=True)
     rates = critical.recall(count)
     if set(rates.dims) == {"defence"} and float(rates.max()) < 100 / count.sizes["label"]:
-        raise MeasurementError("the class is recognised less often than by chance after both training runs")
+        raise NotAtScale("the class is recognised less often than by chance after both training runs")
     return critical.difference(count, critical.recall)
 
 

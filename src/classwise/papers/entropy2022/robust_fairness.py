@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotAtScale
 from classwise.core.spec import Evaluation
-from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022 import similarity as likeness
 from classwise.papers.scales import SCALES
 from classwise.papers.sections import Derived, Member, Part, Section, join_parts
@@ -78,7 +78,7 @@ def share_of_two(sums: xr.Dataset, defence: str = "pgd-at", named: tuple[str, ..
     robust = attacked.sel(defence=defence, drop=True)
     total, axis = lost.sum("label", skipna=False), robust.get_axis_num("label")
     if not total.ndim and float(total) <= 0:
-        raise MeasurementError(f"standard training is no more accurate on clean images than {defence}: there is no drop")
+        raise NotAtScale(f"standard training is no more accurate on clean images than {defence}: there is no drop")
     least = np.argsort(np.argsort(robust.values, axis=axis, kind="stable"), axis=axis) < 2
     chosen = robust.label.isin(named) if named else robust.copy(data=least)
     return 100 * lost.where(chosen, 0).sum("label") / total.where(total > 0)

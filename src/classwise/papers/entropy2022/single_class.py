@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import UserError
+from classwise.core.errors import NotAtScale, NotRecorded, UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
-from classwise.papers.claims import MeasurementError
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.selection import SAFEST, VULNERABLE_PAIRS
@@ -135,7 +134,7 @@ def similarity_gains(statistics: xr.Dataset, group: str = "") -> xr.DataArray:
 
 def _complete(values: xr.DataArray, names: Sequence[str]) -> xr.DataArray:
     if not {*attacked_names(values)}.issuperset(names):
-        raise MeasurementError("not each class has a network that was attacked in it alone", "for each class attacked alone")
+        raise NotRecorded("not each class has a network that was attacked in it alone", "for each class attacked alone")
     return values
 
 
@@ -149,11 +148,11 @@ def overlap_of(sums: xr.Dataset, overlapping: tuple[str, ...], others: tuple[str
 def beyond_training(sums: xr.Dataset, group: str) -> xr.DataArray:
     """Return the accuracy of a class on attacked images of the training less that on clean test images.
 
-    MeasurementError where the former is below chance: the attack hides whether the network recognises its perturbation.
+    NotAtScale where the former is below chance: the attack hides whether the network recognises its perturbation.
     """
     rates = _of_group(_rates(sums.isel(attack=0, drop=True)), group)
     if set(rates.dims) == {"shown"} and float(rates.sel(shown=TRAINING)) < 100 / sums.sizes["label"]:
-        raise MeasurementError("under attack, even training images of the class are recognised less often than by chance")
+        raise NotAtScale("under attack, even training images of the class are recognised less often than by chance")
     return rates.sel(shown=TRAINING, drop=True) - rates.sel(shown=CLEAN, drop=True)
 
 

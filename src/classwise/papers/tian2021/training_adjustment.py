@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotAtScale
 from classwise.papers import variants
-from classwise.papers.claims import MeasurementError
 from classwise.papers.measures import either
 from classwise.papers.sections import Derived, Member, Part, Section, join_parts
 from classwise.papers.selection import mark_pair, marked_class
@@ -126,7 +126,7 @@ def _swept(sums: xr.Dataset, measure: metrics.Metric, *, up: bool = False) -> xr
     values = {name: float(name.removeprefix(partner)) for name in map(str, count.betas.values) if name.startswith(partner)}
     beyond = [name for name, value in values.items() if (value > _USUAL) == up]
     if not beyond:
-        raise MeasurementError(f"these outcomes have no trade-off {'above' if up else 'below'} {_USUAL:g} of the partner")
+        raise NotAtScale(f"these outcomes have no trade-off {'above' if up else 'below'} {_USUAL:g} of the partner")
     last = (max if up else min)(beyond, key=lambda name: values[name])
     return measure(count.sel(betas=last, drop=True)) - measure(count.sel(betas="", drop=True))
 

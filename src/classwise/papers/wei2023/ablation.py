@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotAtScale
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
-from classwise.papers.claims import MeasurementError
 from classwise.papers.draws import reflect_draws
 from classwise.papers.sections import Derived, Part, Section
 from classwise.papers.terms import claims, least
@@ -48,7 +48,7 @@ def gains_of_offsets(
     gained = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
     if offsets:
         if missing := [name for name in offsets if name not in gained[0][along].values]:
-            raise MeasurementError(f"these outcomes have no {along} of {' and '.join(missing)}")
+            raise NotAtScale(f"these outcomes have no {along} of {' and '.join(missing)}")
         gained = [part.sel({along: list(offsets)}) for part in gained]
     return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gained], "gain")
 
@@ -119,7 +119,7 @@ def gain_over_uniform(sums: xr.Dataset, measure: Metric = worst) -> xr.DataArray
     at, known = calibrated.setting.item(), uniform.setting.values
     if not known.min() <= at <= known.max():
         reach = f"{known.min():g} to {known.max():g}"
-        raise MeasurementError(f"the mean setting {at:g} of the classes lies outside the uniform ones ({reach})")
+        raise NotAtScale(f"the mean setting {at:g} of the classes lies outside the uniform ones ({reach})")
     return calibrated.sel(setting=at, drop=True) - uniform.interp(setting=at).drop_vars("setting")
 
 

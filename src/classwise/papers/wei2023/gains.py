@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from scipy import special
 
-from classwise.papers.claims import NoAverage
+from classwise.core.errors import NotAtScale
 from classwise.papers.terms import least
 from classwise.papers.wei2023.tables import TABLES
 from classwise.stats import bootstrap, combine, intervals, metrics
@@ -82,7 +82,7 @@ def _recorded(defence: xr.DataArray, pairs: Pairs) -> Pairs:
     if kept := [pair for pair in pairs if set(defence.values).issuperset(pair)]:
         return kept
     names = ", ".join(map(" over ".join, pairs))
-    raise NoAverage(f"no two methods that are compared are recorded, or FAWA let no epoch enter: {names}")
+    raise NotAtScale(f"no two methods that are compared are recorded, or FAWA let no epoch enter: {names}")
 
 
 def _of_pairs(values: xr.DataArray, pairs: Pairs) -> list[xr.DataArray]:
