@@ -104,11 +104,11 @@ CHARTS = {
     "curves.class_accuracy": lambda: curves.class_accuracy(CURVE, row="images_are"),
     "curves.metric_curves": lambda: curves.metric_curves(bounded(CURVE.isel(images_are=1, label=-1)), "MCD, points"),
     "curves.training_settings": lambda: curves.training_settings({"beta": CURVE.isel(images_are=0)}),
-    "dots.class_accuracy": lambda: dots.class_accuracy(*measured(BOTH)),
+    "dots.class_accuracy": lambda: dots.class_accuracy(BOTH),
     "explorers.class_ranking": lambda: explorers.class_ranking(
         {"attacked": measured(OF_DEFENCES)[0]}, measured(OF_DEFENCES)[1], [NETWORKS[-1]]
     ),
-    "dots.class_rows": lambda: dots.class_rows(*measured(ATTACKED)),
+    "dots.class_accuracy of one network": lambda: dots.class_accuracy(ATTACKED),
     "dots.metric_dots": lambda: dots.metric_dots({"mcd": bounded(LAST.rename(images_are="attack"))}, columns=3),
     "dots.seed_dots": lambda: dots.seed_dots(rates(seed=[0, 1], defence=NETWORKS)),
     "dots.confusion_symmetry": lambda: dots.confusion_symmetry(metrics.confusion(OF_DEFENCES)),

@@ -16,11 +16,11 @@ from classwise.stats import aggregate, intervals, metrics
 def test_class_rows_keep_the_order_of_the_classes_and_each_interval_contains_its_dot():
     count = aggregate.counts(mocks.dataset("outcomes 1", classes=("stop", "yield", "speed"))).sel(label=["yield", "stop"])
     count = count.expand_dims(attack=["clean", "pgd-20"])
-    rates, bounds = metrics.accuracy(count), intervals.wilson(count)
-    table = dots.class_rows(rates, bounds).data
+    chart = dots.class_accuracy(count)
+    table = chart.data
     assert len(table) == 4
     assert ((table["low"] < table["value"]) & (table["value"] < table["high"])).all()
-    assert dots.class_rows(rates, bounds).to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["yield", "stop"]
+    assert chart.to_dict()["layer"][0]["encoding"]["y"]["sort"] == ["yield", "stop"]
 
 
 NAMES = [f"defence-{number}" for number in range(12)]

@@ -11,30 +11,26 @@ import xarray as xr
 from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import NONE, Choice, dots_with_intervals, fade, legend_selection, panels
 from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, display_name, frame, tooltip, wide_bounds
+from classwise.stats import intervals, metrics
 
 
-def class_accuracy(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
-    """Return the accuracy of each class as a dot with its interval: dimensions attack, defence and label.
+def class_accuracy(count: xr.DataArray) -> Any:
+    """Return the accuracy of each class as a dot with its Wilson interval: a panel for each defence, or a line for each class.
 
-    `interval` has the further dimension bound. A click in the legend picks attacks.
+    count: with the dimensions attack, label and predicted, and for panels defence. A click in the legend picks attacks.
     """
-    classes, table = Category.from_array(accuracy, "label", "class"), frame(accuracy).merge(wide_bounds(interval))
-    picked, hues = legend_selection(Category.from_array(accuracy, "attack"))
-    chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=True, picked=picked)
-    by = Category.from_array(accuracy, "defence")
-    # Three panels stand in one row.
-    chart = panels(chart.properties(width=180 if len(by.values) == 3 else 270, height=200), by).add_params(picked)
-    text = extent(table, ["label", "attack", "defence"], "Accuracy")
-    return describe(chart, "Accuracy of each class with its 95 % interval", text)
-
-
-def class_rows(accuracy: xr.DataArray, interval: xr.DataArray) -> Any:
-    """Return what `class_accuracy` does of one network, without the dimension defence: a line for each class, in their order."""
-    classes, table = Category.from_array(accuracy, "label"), frame(accuracy).merge(wide_bounds(interval))
-    picked, hues = legend_selection(Category.from_array(accuracy, "attack"))
-    chart = dots_with_intervals(table, classes, "accuracy, %", hues, picked=picked)
-    chart = chart.add_params(picked).properties(width=480, height=26 * len(classes.values))
-    return describe(chart, "Accuracy of each class with its 95 % interval", extent(table, ["label", "attack"], "Accuracy"))
+    rates = metrics.accuracy(count)
+    by = Category.from_array(rates, "defence") if "defence" in rates.dims else None
+    classes = Category.from_array(rates, "label", "class" if by else None)
+    table = frame(rates).merge(wide_bounds(intervals.wilson(count)))
+    picked, hues = legend_selection(Category.from_array(rates, "attack"))
+    chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=by is not None, picked=picked)
+    if by:  # three panels stand in one row
+        chart = panels(chart.properties(width=180 if len(by.values) == 3 else 270, height=200), by)
+    else:
+        chart = chart.properties(width=480, height=26 * len(classes.values))
+    text = extent(table, ["label", "attack", *(["defence"] if by else [])], "Accuracy")
+    return describe(chart.add_params(picked), "Accuracy of each class with its 95 % interval", text)
 
 
 def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colour: str = "defence", columns: int = 2) -> Any:
