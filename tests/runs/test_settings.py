@@ -38,8 +38,9 @@ def test_a_paper_without_numbers_has_settings_and_misprints():
 
 
 def test_the_code_of_the_authors_is_a_setup_of_its_own_which_adds_to_the_paper_or_differs_from_it():
-    compared = [settings.comparison_with_paper("wei2023", "cifar10", {}, **more) for more in ({}, {"setup": "code"})]
-    paper, code = (one["the paper"] for one in compared)
+    printed = registry.tables_of("wei2023").settings().query("dataset == 'cifar10'")
+    setups = printed["setup"].iloc[0], "code"
+    paper, code = (printed[printed["setup"] == name].set_index("field")["value"] for name in setups)
     both = paper.index.intersection(code.index)
     assert len(both) == 6
     assert (code[both] != paper[both]).all()

@@ -103,15 +103,10 @@ def evaluations(paper: str, scale: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).drop_duplicates(ignore_index=True)
 
 
-def comparison_with_paper(
-    paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]], setup: str | None = None
-) -> pd.DataFrame:
-    """Return a row for each setting that a paper prints for a dataset, next to those of runs and their evaluations.
-
-    setup: as the paper names it; None for the first one that it prints.
-    """
+def comparison_with_paper(paper: str, dataset: str, runs: Mapping[str, tuple[Spec, Evaluation]]) -> pd.DataFrame:
+    """Return a row for each setting of the first setup that a paper prints for a dataset, next to those of runs as evaluated."""
     printed = tables_of(paper).settings()
-    of_setup = printed[printed["setup"] == (printed["setup"].iloc[0] if setup is None else setup)]
+    of_setup = printed[printed["setup"] == printed["setup"].iloc[0]]
     values_of_paper = of_setup[of_setup["dataset"] == dataset].set_index("field")["value"]
     columns = {"the paper": values_of_paper}
     for title, (spec, evaluation) in runs.items():
