@@ -84,7 +84,7 @@ def test_parts_that_are_not_recorded_say_so(data):
     record(request.specs[0], CLEAN, PGD)
     part = runs.keep_recorded(request)
     assert list(part.parts) == []
-    with pytest.raises(NotRecorded, match="the part 'again' of this section is not recorded; there are: none"):
+    with pytest.raises(NotRecorded, match="not all runs of 'again' are recorded; there are: none"):
         part.parts["again"]
 
 

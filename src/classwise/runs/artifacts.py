@@ -116,7 +116,7 @@ def layers(specs: Sequence[Spec]) -> dict[str, dict[str, Any]]:
     for spec in specs:
         if (spec.dataset, spec.model, spec.layer) != ("digits", "small-cnn", "batch"):
             raise UserError(f"layers are described of small-cnn with batch norm on digits, not of {spec.name}")
-        with suppress(NotRecorded, NotAtScale):
+        with suppress(NotRecorded):
             ensure.ensure_results([Key(spec)])
             from classwise.runs.compute import networks
 

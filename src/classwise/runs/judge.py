@@ -136,10 +136,7 @@ def _trainings(scale: str, states: str) -> dict[str, xr.Dataset]:
     request = _stored(registry.base(scale))
     if not request.specs:
         return {}
-    data = outcomes(request)
-    with suppress(NotRecorded):
-        data = add_features(request, data)
-    return {request.specs[0].dataset: canonical_names(data)}
+    return {request.specs[0].dataset: canonical_names(add_features(request, outcomes(request)))}
 
 
 def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
@@ -153,9 +150,7 @@ def _computed(section: str, scale: str, request: Request) -> list[Verdict]:
         # Without aligning what is aligned, a tenth of the time.
         with xr.set_options(arithmetic_join="exact"):  # type: ignore[no-untyped-call]
             tested = registry.judge(section, data, scale=scale, strict=False, bootstrap=Bootstrap(base=base)) if data else []
-        # Outcomes that no function arranged are those of all claims.
-        every = isinstance(data, xr.Dataset)
-        judged += [one if every or one.claim.data in data else _untested(one.claim, scale, request) for one in tested]
+        judged += [one if one.claim.data in data else _untested(one.claim, scale, request) for one in tested]
     return judged or [_untested(claim, scale, request) for claim in registry.claims_of(section)]
 
 

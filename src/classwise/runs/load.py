@@ -4,6 +4,7 @@ Torch is imported only when something is computed: reading stored results needs 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -128,15 +129,11 @@ def features(subject: Subject, evaluation: Evaluation | None = None) -> xr.Datas
 def add_features(request: Request, data: xr.Dataset) -> xr.Dataset:
     """Return the outcomes of a request with the sums of the features that it needs, as `stats.features.add_blocks` adds them.
 
-    A run or an attack whose features are not recorded has 0 images. NotRecorded if no run has any.
+    A run or an attack whose features are not recorded has 0 images; without any, the outcomes are as they are.
     """
-    keys, rows, missing = _keys(request.pairs), list[tuple[dict[str, Any], xr.Dataset]](), list[NotRecorded]()
+    keys, rows = _keys(request.pairs), list[tuple[dict[str, Any], xr.Dataset]]()
     for spec, evaluation in dict.fromkeys((spec, one) for spec, some in request.feature_pairs for one in some):
-        try:
+        with suppress(NotRecorded):
             sums = features(spec, evaluation)[list(SUMS)]
             rows.append((keys[spec, evaluation], sums.rename(label="predicted")))
-        except NotRecorded as error:
-            missing.append(error)
-    if not rows:
-        raise missing[0] if missing else NotRecorded("no features are requested")
-    return add_blocks(data, combine_rows(rows).rename(predicted="label"))
+    return add_blocks(data, combine_rows(rows).rename(predicted="label")) if rows else data

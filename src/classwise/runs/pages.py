@@ -1,19 +1,17 @@
 """The outcomes of a section as its page and its claims need them."""
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import xarray as xr
 
-from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.papers import registry, scales
 from classwise.papers.sections import Part, Request, Section
 from classwise.runs.artifacts import scenes
 from classwise.runs.describe import recorded_runs, summary
 from classwise.runs.load import add_features, history, outcomes
-from classwise.runs.recorded import keep_recorded, keep_stored
+from classwise.runs.recorded import Present, keep_recorded, keep_stored
 from classwise.stats import aggregate
 from classwise.stats.features import add_pixels
 
@@ -27,37 +25,21 @@ def load_page(section: str, scale: str, **chosen: Any) -> tuple[Request, Mapping
     full = registry.request(section, scale, **chosen)
     request = keep_recorded(full)
     inputs = claim_inputs(section, request)
-    if isinstance(inputs, xr.Dataset):
-        return request, Inputs({"": inputs})
-    result = Inputs(inputs if "" in inputs else {**inputs, "": outcomes(replace(request, parts={}))})
+    result = Present(inputs if "" in inputs else {**inputs, "": outcomes(replace(request, parts={}))})
     arrange = registry.SECTIONS[section].arrange
     result.never = [name for name, how in arrange.items() if any(part and not full.parts[part].specs for part in how.needs)]
     return request, result
 
 
-class Inputs(dict[str, xr.Dataset]):
-    """The outcomes that claims need, by name; naming others says that they are not recorded.
-
-    never: the names of those for which the scale has no runs.
-    """
-
-    never: Collection[str] = ()
-
-    def __missing__(self, name: str) -> xr.Dataset:
-        if name in self.never:
-            raise NotAtScale(f"this scale has no runs for {name!r}")
-        raise NotRecorded(f"not all runs of {name!r} are recorded; there are: {', '.join(self) or 'none'}")
-
-
-def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr.Dataset]:
-    """Return the outcomes of a section as `registry.judge` takes them; what is missing is computed.
+def claim_inputs(section: str, request: Request) -> Mapping[str, xr.Dataset]:
+    """Return the outcomes of a section by the name that claims give as `data`; what is missing is computed.
 
     Of a request that was restricted to what is stored, Datasets that need a part without any run, or a network that is not there,
     are left out; naming one of these is NotRecorded.
     """
     definition = registry.SECTIONS[section]
     if not definition.arrange:
-        return _measured(definition, request)
+        return Present({"": _measured(definition, request)})
     parts = stored_parts(definition, request)
     wanted = {name: how for name, how in definition.arrange.items() if set(parts).issuperset(how.needs)}
     used = dict.fromkeys(part for how in wanted.values() for part in (*how.needs, *how.optional) if part in parts)
@@ -70,7 +52,7 @@ def claim_inputs(section: str, request: Request) -> xr.Dataset | Mapping[str, xr
         except KeyError:  # a network that it selects is not recorded, unless the plan says that all are
             if not any(parts[part][1].incomplete for part in named if part in parts):
                 raise
-    return Inputs(arranged)
+    return Present(arranged)
 
 
 def stored_parts(section: Section, request: Request) -> dict[str, tuple[Part, Request]]:
@@ -84,10 +66,7 @@ def stored_parts(section: Section, request: Request) -> dict[str, tuple[Part, Re
 def _measured(section: Part, request: Request) -> xr.Dataset:
     """Return the outcomes of a section or part without its own parts, with the features and variables that it adds."""
     request = replace(request, parts={})
-    data = outcomes(request)
-    if section.features:
-        with suppress(NotRecorded):
-            data = add_features(request, data)
+    data = add_features(request, outcomes(request))
     # Recorded results are read where no images are.
     known = ADDED if not scales.SCALES[request.scale].recorded_only else {"late_settings": late_settings}
     for name in section.adds:

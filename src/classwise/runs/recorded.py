@@ -1,14 +1,15 @@
 """What is there of the runs of a section, at scales that are recorded elsewhere and only read here."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import xarray as xr
 
 from classwise.core import netcdf
-from classwise.core.errors import NotRecorded, UserError
+from classwise.core.errors import NotAtScale, NotRecorded, UserError
 from classwise.core.paths import data_folder
 from classwise.core.results import load
 from classwise.core.spec import Evaluation, Spec
@@ -22,13 +23,21 @@ from classwise.stats.convergence import comparison
 CONVERGENCE = "convergence 1"
 # The section whose runs are compared with people.
 BESIDE_PEOPLE = "tian2021/4-1-class-bias"
+_What = TypeVar("_What")
 
 
-class _Parts(dict[str, Request]):
-    """The recorded parts of a request; naming another one says so."""
+class Present(dict[str, _What]):
+    """What is there of a section, by name; naming other runs says that they are not recorded.
 
-    def __missing__(self, name: str) -> Request:
-        raise NotRecorded(f"the part {name!r} of this section is not recorded; there are: {', '.join(self) or 'none'}")
+    never: the names of those that the scale does not have.
+    """
+
+    never: Collection[str] = ()
+
+    def __missing__(self, name: str) -> _What:
+        if name in self.never:
+            raise NotAtScale(f"this scale has no runs for {name!r}")
+        raise NotRecorded(f"not all runs of {name!r} are recorded; there are: {', '.join(self) or 'none'}")
 
 
 def keep_recorded(request: Request) -> Request:
@@ -90,7 +99,7 @@ def keep_stored(request: Request) -> Request:
         extra[defence] = tuple(one for one in further if any(one in stored[spec] for spec in of_defence))
         absent |= {(spec, one) for spec in of_defence for one in extra[defence] if one not in stored[spec]}
     parts = {name: keep_stored(part) for name, part in request.parts.items()}
-    kept = _Parts({name: part for name, part in parts.items() if part.specs})
+    kept = Present({name: part for name, part in parts.items() if part.specs})
     lacking = [spec for spec in request.specs if len(stored.get(spec, ())) < len(set(request.evaluations_of(spec)))]
     lacking += [spec for spec in request.specs if spec not in specs]
     present = replace(request, specs=specs, evaluations=common, extra_evaluations=extra, parts=kept)
