@@ -85,7 +85,7 @@ def test_traces_are_combined_by_network_and_temperature(small, done):
 
 
 def test_traces_are_part_of_a_recorded_run(small, done, data, tmp_path):
-    item = Item(small, (PGD.resolve_for(small),), "a test", ((store.TRACE, PGD.resolve_for(small)),))
+    item = Item(small, (PGD.resolve_for(small),), "a test", (store.Key(small, store.TRACE, PGD),))
     recorder.record([item], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
     asked = [(small, (PGD,))]
     seen = runs.traces(asked)

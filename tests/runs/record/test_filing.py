@@ -37,7 +37,7 @@ ALL = ["nothing is left: all 1 runs of the queue are recorded or packed"]
 
 
 def item(spec, *evaluations, further=(), weights=False):
-    stored = tuple((schema, one.resolve_for(spec)) for schema, one in further)
+    stored = tuple(store.Key(spec, schema, one) for schema, one in further)
     return Item(spec, tuple(one.resolve_for(spec) for one in evaluations), "a test", stored, weights)
 
 
@@ -388,9 +388,9 @@ def test_the_queue_of_scale_laptop_names_what_exists():
         for spec, evaluations in request.pairs:
             assert {one.resolve_for(spec) for one in evaluations} <= set(listed[spec].evaluations)
         for spec, evaluations in request.feature_pairs:
-            assert {(store.FEATURES, one.resolve_for(spec)) for one in evaluations} <= set(listed[spec].further)
+            assert {store.Key(spec, store.FEATURES, one) for one in evaluations} <= set(listed[spec].shown)
     assert len(registry.request("entropy2022/1-robust-fairness", "laptop", seeds=[0]).feature_pairs) == 3
-    assert all(store.FEATURES in dict(one.further) for one in items)
+    assert all(store.FEATURES in {key.kind for key in one.shown} for one in items)
 
 
 def test_the_queue_at_the_level_of_the_papers_names_what_exists_and_files_all_weights():
@@ -410,7 +410,7 @@ def test_the_queue_at_the_level_of_the_papers_names_what_exists_and_files_all_we
         most = registry.SECTIONS[section].parts[name].max_seeds or 5  # further ones are read where they are recorded
         for spec, evaluations in (pair for pair in part.pairs if pair[0].seed < most):
             assert {one.resolve_for(spec) for one in evaluations} <= listed[spec], name
-    assert all(store.FEATURES in dict(one.further) for one in items)
+    assert all(store.FEATURES in {key.kind for key in one.shown} for one in items)
 
 
 def test_no_queue_evaluates_the_last_weights_of_a_defence_that_returns_its_average():

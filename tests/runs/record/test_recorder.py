@@ -98,9 +98,9 @@ def test_the_queue_of_the_project_names_what_exists():
             asked = [one for one in items if one.spec == spec]
             assert {one.resolve_for(spec) for one in evaluations} <= set(asked[0].evaluations)
     for spec, evaluations in registry.request("tian2021/5-temperature-pgd", "short").pairs:
-        (traces,) = ([one for schema, one in item.further if schema == store.TRACE] for item in items if item.spec == spec)
+        (traces,) = ({key for key in item.shown if key.kind == store.TRACE} for item in items if item.spec == spec)
         traced = plan.traced_evaluations(evaluations) if spec.seed == 0 else ()
-        assert set(traces) == {store.Key(spec, store.TRACE, one).evaluation for one in traced}
+        assert traces == {store.Key(spec, store.TRACE, one) for one in traced}
 
 
 def test_a_queue_is_read_in_order_and_a_run_named_twice_is_one(tmp_path, file):
@@ -236,7 +236,7 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
 
 
 def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small, done, tmp_path):
-    shown = replace(item(small), further=((store.EXAMPLES, ASKED[-1]),))
+    shown = replace(item(small), shown=(store.Key(small, store.EXAMPLES, ASKED[-1]),))
     recorder.record([shown], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
     seen = runs.examples(small, ASKED[-1])
     shutil.rmtree(data / "runs")

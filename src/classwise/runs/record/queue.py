@@ -22,22 +22,19 @@ _KEYS |= {"evaluations": list, "run": dict, "weights": bool}
 # Attacks of seconds or minutes; at their defaults they come before all others.
 _FIRST = ("clean", "fgsm", "pgd-20")
 
-# Schemas and evaluations of results, in order.
-Further = dict[tuple[str, Evaluation], None]
-
 
 @dataclass(frozen=True)
 class Item:
     """A run to record, its evaluations, and the reason.
 
-    further: results that are stored apart from outcomes, by their schema and their evaluation: features of each class, a few
-    images for the book, and with all steps of the attack. weights: whether it is filed with its weights.
+    shown: results that are stored apart from outcomes: features of each class, a few images for the book, and with all steps of
+    the attack. weights: whether it is filed with its weights.
     """
 
     spec: Spec
     evaluations: tuple[Evaluation, ...]
     why: str
-    further: tuple[tuple[str, Evaluation], ...] = ()
+    shown: tuple[Key, ...] = ()
     weights: bool = False
 
     @property
@@ -48,11 +45,6 @@ class Item:
     def outcomes(self) -> list[Key]:
         """The history and the outcomes."""
         return store.outcomes_of([(self.spec, self.evaluations)])
-
-    @property
-    def shown(self) -> list[Key]:
-        """What is stored apart from outcomes."""
-        return [Key(self.spec, kind, one) for kind, one in self.further]
 
     @property
     def keys(self) -> list[Key]:
@@ -99,8 +91,8 @@ def read(path: Path) -> list[Item]:
         for item in items:
             old = merged.get(item.spec, item)
             evaluations = tuple(dict.fromkeys((*old.evaluations, *item.evaluations)))
-            further = tuple(dict.fromkeys((*old.further, *item.further)))
-            merged[item.spec] = Item(item.spec, evaluations, old.why, further, old.weights or item.weights)
+            shown = tuple(dict.fromkeys((*old.shown, *item.shown)))
+            merged[item.spec] = Item(item.spec, evaluations, old.why, shown, old.weights or item.weights)
     return list(merged.values())
 
 
@@ -128,15 +120,15 @@ def _items(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> list[Item]:
     recorded_only = scale is not None and scales.SCALES[scale].recorded_only
     items = []
     for spec, evaluations in pairs:
-        further: Further = {}
-        if scale is not None and (recorded_only or section is None):
-            of_sections, further = _of_sections(scale, spec.seed).get(spec, ({}, {}))
-            evaluations += tuple(of_sections) if section is None else ()
-        if recorded_only:  # the book computes no features
-            further = {(store.FEATURES, spec.evaluation_of()): None, **further}
+        # The book computes no features of what is only read.
+        shown = [Key(spec, store.FEATURES, spec.evaluation_of())] * recorded_only
+        for key in _of_sections(scale, spec.seed).get(spec, ()) if scale and (recorded_only or section is None) else ():
+            if key.kind != store.OUTCOMES:
+                shown.append(key)
+            elif section is None and key.evaluation is not None:
+                evaluations = (*evaluations, key.evaluation)
         resolved = dict.fromkeys(one.resolve_for(spec) for one in evaluations)
-        more = dict.fromkeys((schema, one.resolve_for(spec)) for schema, one in further)
-        items.append(Item(spec, tuple(resolved), entry["why"], tuple(more), entry.get("weights", False)))
+        items.append(Item(spec, tuple(resolved), entry["why"], tuple(dict.fromkeys(shown)), entry.get("weights", False)))
     return items
 
 
@@ -169,23 +161,19 @@ def _listed(name: str, lists: Mapping[str, Any]) -> list[Evaluation]:
 
 
 @cache
-def _of_sections(scale: str, seed: int) -> dict[Spec, tuple[dict[Evaluation, None], Further]]:
-    """Return by run what all sections at a scale need of it: its evaluations, and what is stored apart from outcomes.
+def _of_sections(scale: str, seed: int) -> dict[Spec, list[Key]]:
+    """Return by run what all sections at a scale need of it: its outcomes, and what is stored apart from them.
 
     Images and traces are shown of the first seed of a scale alone; features are needed where the book does not compute them.
     """
     from classwise.runs.schedule import plan  # torch
 
     size = scales.SCALES[scale]
-    later = (store.FEATURES,) * size.recorded_only + (store.EXAMPLES, store.TRACE) * (seed == size.seeds[0])
+    kinds = (store.OUTCOMES,) + (store.FEATURES,) * size.recorded_only
+    kinds += (store.EXAMPLES, store.TRACE) * (seed == size.seeds[0])
     sections = registry.SECTIONS.items()
     wanted = plan.merge(plan.section_keys(some, registry.request(name, scale, seeds=[seed])) for name, some in sections)
-    result: dict[Spec, tuple[dict[Evaluation, None], Further]] = {}
-    for spec, keys in wanted.items():
-        under = [(key.kind, key.evaluation) for key in keys if key.evaluation is not None]
-        outcomes = {one: None for kind, one in under if kind == store.OUTCOMES}
-        result[spec] = outcomes, {(kind, one): None for kind, one in under if kind in later}
-    return result
+    return {spec: [key for key in keys if key.kind in kinds] for spec, keys in wanted.items()}
 
 
 def check(items: Sequence[Item], path: Path) -> None:
