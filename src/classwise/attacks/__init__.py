@@ -22,7 +22,7 @@ from classwise.attacks.pgd import FGSM, PGD
 from classwise.attacks.pgd_variants import FriendlyPGD, NoisyFGSM, TargetedPGD, TemperaturePGD
 from classwise.attacks.relaxation import CR, ConstraintRelaxation
 from classwise.attacks.square import Square
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 from classwise.core.options import configure
 
 __all__ = ["APGD", "ATTACKS", "CR", "CW", "FAB", "FGSM", "PGD", "APGDThenSquare", "Attack", "AttackResult", "AutoAttack"]
@@ -115,8 +115,7 @@ ATTACKS: dict[str, Attack] = _GENERAL | _PUBLISHED
 
 def build(name: str, options: Mapping[str, object] | None = None) -> Attack:
     """Return the named attack with some of its options replaced."""
-    if name not in ATTACKS:
-        raise unknown("attack", name, ATTACKS)
+    check_known("attack", [name], ATTACKS)
     return configure(ATTACKS[name], options or {}, f"attack {name!r}")
 
 

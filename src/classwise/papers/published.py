@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known
 from classwise.stats import metrics
 
 Place = Mapping[str, object]
@@ -71,9 +71,7 @@ class Tables:
 @cache  # each claim of a page reads them
 def _load(tables: Tables, key: str) -> xr.Dataset:
     rows = tables.rows()
-    known = sorted(rows["table"].unique())
-    if key not in known:
-        raise unknown(f"table of {tables.paper}", key, known)
+    check_known(f"table of {tables.paper}", [key], sorted(rows["table"].unique()))
     if key not in tables.readers:
         raise UserError(f"table {key} of {tables.paper} {tables.unread.get(key, 'has no reader')}")
     row, column = tables.readers[key]

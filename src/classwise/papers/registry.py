@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from classwise.core.errors import NotRecorded, UserError, check_once, unknown
+from classwise.core.errors import NotRecorded, UserError, check_known, check_once, unknown
 from classwise.core.spec import Spec
 from classwise.papers import benz2020, entropy2022, overview, sections, tian2021, wei2023
 from classwise.papers.claims import Claim, Verdict
@@ -34,8 +34,7 @@ def paper_of(section: str) -> str:
 
 def tables_of(paper: str) -> Tables:
     """Return the printed tables of a paper; UserError for a paper without any."""
-    if paper not in _TABLES:
-        raise unknown("paper with tables", paper, _TABLES)
+    check_known("paper with tables", [paper], _TABLES)
     return _TABLES[paper]
 
 
@@ -45,8 +44,7 @@ def misprints() -> pd.DataFrame:
 
 
 def _recipe(paper: str) -> Recipe:
-    if paper and paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS)
+    check_known("paper", [paper] if paper else [], PAPERS)
     return PAPERS[paper].recipe if paper else COMMON
 
 
@@ -98,10 +96,8 @@ def base(scale: str) -> Request:
 def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | None], changed: Mapping[str, Any]) -> None:
     if section in THEOREMS:
         raise UserError(f"{section} is computed from formulas and has no runs; `classwise render {section}` executes its page")
-    if section not in SECTIONS:
-        raise unknown("section", section, SECTIONS)
-    if scale not in SCALES:
-        raise unknown("scale", scale, SCALES)
+    check_known("section", [section], SECTIONS)
+    check_known("scale", [scale], SCALES)
     for name, given in lists.items():
         if given is not None and (isinstance(given, str) or not given):
             raise UserError(f"{name} must be a list with at least one member, got {given!r}")
@@ -109,8 +105,7 @@ def _check_names(section: str, scale: str, lists: Mapping[str, Sequence[Any] | N
     for name, value in changed.items():
         if name in ("seed", "defence"):
             raise UserError(f"{name}={value!r} is one of the runs of a section; give all of them: {name}s=[{value!r}]")
-        if name not in Spec.__dataclass_fields__:
-            raise unknown("parameter", name, [*Spec.__dataclass_fields__, "seeds", "defences", "datasets", "eval_eps"])
+    check_known("parameter", changed, [*Spec.__dataclass_fields__, "seeds", "defences", "datasets", "eval_eps"])
 
 
 def scale_of(spec: Spec) -> str | None:
@@ -146,19 +141,15 @@ def judge(
     *,
     scale: str | None = None,
     dataset: str | None = None,
-    only: Sequence[str] | None = None,
     strict: bool = True,
     bootstrap: Bootstrap = DEFAULT,
 ) -> list[Verdict]:
-    """Return a verdict on each claim of a section, or on those named in `only`.
+    """Return a verdict on each claim of a section.
 
     outcomes: one Dataset, or several by the name that claims give as `data`. scale, dataset: of the outcomes, by default as their
     attributes say. strict: a claim that cannot be measured is NotRecorded, else it is "not tested", with the reason.
     """
-    claims = {claim.name: claim for claim in claims_of(section)}
-    for name in only or ():
-        if name not in claims:
-            raise unknown(f"claim of {section}", name, claims)
+    claims = claims_of(section)
     if not outcomes:
         raise NotRecorded(f"the runs that the claims of {section} need are not recorded")
     first = outcomes if isinstance(outcomes, xr.Dataset) else next(iter(outcomes.values()))
@@ -166,5 +157,4 @@ def judge(
     for name, value in origin.items():
         if not value:
             raise UserError(f"the outcomes have no attribute {name}, which a verdict must name; write judge(..., {name}=...)")
-    selected = [claim for name, claim in claims.items() if only is None or name in only]
-    return judge_all(selected, outcomes, **origin, strict=strict, bootstrap=bootstrap)
+    return judge_all(claims, outcomes, **origin, strict=strict, bootstrap=bootstrap)

@@ -3,7 +3,7 @@
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.core.errors import unknown
+from classwise.core.errors import check_known
 from classwise.papers.scales import selection_seeds
 from classwise.stats import metrics
 
@@ -19,8 +19,7 @@ SAFEST: dict[str, str] = {"digits": "0", "cifar10": "automobile"}
 
 def vulnerable_pair(dataset: str) -> tuple[str, str]:
     """Return a vulnerable class and the one that it is confused with most (`VULNERABLE_PAIRS`)."""
-    if base_dataset(dataset) not in VULNERABLE_PAIRS:
-        raise unknown("dataset whose vulnerable class is known", dataset, VULNERABLE_PAIRS)
+    check_known("dataset whose vulnerable class is known", [base_dataset(dataset)], VULNERABLE_PAIRS)
     return VULNERABLE_PAIRS[base_dataset(dataset)]
 
 
@@ -38,8 +37,7 @@ def marked_class(sums: xr.Dataset | xr.DataArray, mark: str) -> int:
 
 def safest(dataset: str) -> str:
     """Return the most robust class (`SAFEST`)."""
-    if base_dataset(dataset) not in SAFEST:
-        raise unknown("dataset whose most robust class is known", dataset, SAFEST)
+    check_known("dataset whose most robust class is known", [base_dataset(dataset)], SAFEST)
     return SAFEST[base_dataset(dataset)]
 
 

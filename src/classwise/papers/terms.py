@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known, unknown
 from classwise.papers.claims import FAMILIES, MAIN, Claim, first_sentence
 from classwise.stats import agreement, metrics
 
@@ -139,8 +139,7 @@ def claims(section: str, measures: Mapping[str, Any], **shared: Any) -> tuple[Cl
         needs = zip(*getattr(given["measure"], "needs", ()), strict=True)
         read = dict(zip(("defences", "attacks"), (tuple(dict.fromkeys(some)) for some in needs), strict=False))
         full = {"section": section, **shared, **row, **read, **given}
-        if wrong := full.keys() - known:
-            raise unknown(f"field of the claim {name!r}", sorted(wrong)[0], known)
+        check_known(f"field of the claim {name!r}", sorted(full), known)
         result.append(Claim(**full, family_size=size))
     return tuple(result)
 
@@ -164,9 +163,7 @@ def read(text: str, file: str = "claims.csv") -> list[tuple[str, dict[str, Any]]
     with a bound that is no number, or with the name of an earlier one.
     """
     header, *lines = csv.reader(text.splitlines())
-    for column in header:
-        if column not in COLUMNS:
-            raise unknown(f"column of {file}", column, COLUMNS)
+    check_known(f"column of {file}", header, COLUMNS)
     if tuple(header) != COLUMNS:
         raise UserError(f"{file} has the columns {', '.join(header)}; it needs, in this order: {', '.join(COLUMNS)}")
     result: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -183,8 +180,7 @@ def read(text: str, file: str = "claims.csv") -> list[tuple[str, dict[str, Any]]
         for column, what in (("log", "a ratio"), ("absolute", "a level that weaker networks cannot have")):
             if row[column] not in ("", "yes"):
                 raise UserError(f"{where}: {column} is {row[column]!r}; write yes for {what}, else nothing")
-        if row["family"] not in FAMILIES:
-            raise unknown(f"family of {where}", row["family"], FAMILIES)
+        check_known(f"family of {where}", [row["family"]], FAMILIES)
         try:
             row |= {end: float(row[end] or none) for end, none in (("low", -np.inf), ("high", np.inf))}
         except ValueError as error:

@@ -11,7 +11,7 @@ from classwise import models
 from classwise.attacks.losses import cross_entropy
 from classwise.attacks.pgd import input_gradient
 from classwise.core.audit import Audit, parse_normalise
-from classwise.core.errors import UserError, unknown
+from classwise.core.errors import UserError, check_known, unknown
 from classwise.core.identity import radius_name
 from classwise.core.spec import Evaluation, Subject
 from classwise.images import Images
@@ -41,9 +41,7 @@ def check(audit: Audit, critical: Sequence[str], limit: int | None) -> Images:
     channels, known = available.shape[0], parse_normalise(audit.normalise)
     if known is not None and len(known[0]) != channels:
         raise UserError(f"normalise has {len(known[0])} channels, the images of {audit.title} have {channels}")
-    for name in critical:
-        if name not in available.classes:
-            raise unknown("class", name, available.classes)
+    check_known("class", critical, available.classes)
     if limit is not None and limit < len(available.classes):
         raise UserError(f"--limit {limit} is less than one image for each of the {len(available.classes)} classes")
     return available

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.core.errors import unknown
+from classwise.core.errors import check_known
 from classwise.papers.selection import classes_by_robustness
 from classwise.stats.combine import concat_named
 
@@ -24,8 +24,7 @@ _CLASSES: dict[str, dict[str, tuple[str, ...]]] = {
 
 def classes_of(dataset: str) -> dict[str, tuple[str, ...]]:
     """Return the names of the "hard" and of the "easy" classes of a dataset; UserError if they are not known."""
-    if base_dataset(dataset) not in _CLASSES:
-        raise unknown("dataset whose hard classes are known", dataset, _CLASSES)
+    check_known("dataset whose hard classes are known", [base_dataset(dataset)], _CLASSES)
     return _CLASSES[base_dataset(dataset)]
 
 
