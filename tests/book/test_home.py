@@ -37,6 +37,7 @@ def test_a_report_begins_with_a_verdict_that_counts_the_claims_and_leads_to_them
     theorem = replace(judged[0], scale=CLOSED_FORM, dataset=MODEL)
     untested = [replace(judged[0], verdict="not tested")]
     texts.check("reports-verdict", *(reports.verdict("tian2021", some) for some in ([*judged, theorem], judged[:1], untested)))
+    assert reports.verdict("tian2021", judged).startswith(f"{reports.verdict('', judged)} See ")
     number = len(registry.PAPERS["tian2021"].tables.misprints())
     assert f"Misprints and ambiguities ({number})" in reports.misprints("tian2021")
 

@@ -28,8 +28,8 @@ def link(number: int, **chosen: str) -> str:
 
 
 def decisive_verdicts(paper: str, verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
-    """Return the `ledger.decisive` verdicts on a paper by scale, those recorded elsewhere first."""
-    of_it = ledger.decisive([verdict for verdict in verdicts if verdict.claim.paper == paper])
+    """Return the `ledger.decisive` verdicts on a paper, "" for all, by scale, those recorded elsewhere first."""
+    of_it = ledger.decisive([verdict for verdict in verdicts if paper in ("", verdict.claim.paper)])
     order = list(SCALES)
     some = sorted(of_it, key=lambda one: (display_order(one.scale), order.index(one.scale) if one.scale in order else 0))
     return {scale: list(group) for scale, group in groupby(some, lambda verdict: verdict.scale)}
@@ -136,7 +136,7 @@ def untested_reasons(verdicts: Sequence[Verdict]) -> str:
 
 
 def verdict(paper: str, verdicts: Sequence[Verdict]) -> str:
-    """Return in a sentence in bold how many of the tested claims of a paper hold and fail on each dataset, and links to them."""
+    """Return in bold how many of the tested claims hold and fail on each dataset: of a paper, with links, or, "", of all."""
     parts: dict[str, list[Verdict]] = {}
     for scale, some in decisive_verdicts(paper, verdicts).items():
         on = f"{'in the' if scale == CLOSED_FORM else 'on'} {datasets.title(dataset_of(scale))}"
@@ -149,9 +149,12 @@ def verdict(paper: str, verdicts: Sequence[Verdict]) -> str:
         of = f"{len(tested)}{'' if words else ' tested claims'}"
         words.append(f"{on}, {number['holds'] or 'none'} of {of} {hold} and {number['fails'] or 'none'} {fail}")
     text = "; ".join(words) or "no claim was tested"
+    text = f"**{text[:1].upper()}{text[1:]}.**"
+    if not paper:
+        return text
     links = {"all claims": ledger.address(paper=paper), "those that fail": ledger.address(paper=paper, verdict="fails")}
     more = ", ".join(f'<a href="{address}">{name}</a>' for name, address in links.items())
-    return f"**{text[:1].upper()}{text[1:]}.** See {more}."
+    return f"{text} See {more}."
 
 
 def misprints(paper: str) -> str:
