@@ -25,8 +25,8 @@ def class_accuracy(count: xr.DataArray) -> Any:
     table = frame(rates).merge(wide_bounds(intervals.wilson(count)))
     picked, hues = legend_selection(Category.from_array(rates, "attack"))
     chart = dots_with_intervals(table, classes, "accuracy, %", hues, vertical=by is not None, picked=picked)
-    if by:  # three panels stand in one row
-        chart = panels(chart.properties(width=180 if len(by.values) == 3 else 270, height=200), by)
+    if by:
+        chart = panels(chart.properties(width=270, height=200), by)
     else:
         chart = chart.properties(width=480, height=26 * len(classes.values))
     text = extent(table, ["label", "attack", *(["defence"] if by else [])], "Accuracy")
@@ -45,8 +45,7 @@ def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colou
     tables = [wide_bounds(bounds).assign(metric=display_name(name)) for name, bounds in measured.items()]
     table = pd.concat(tables, ignore_index=True)
     chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(zero=False), picked=picked)
-    wide = {1: 480, 2: 250}.get(columns, 160)
-    chart = chart.properties(width=wide, height=(8 * len(hues.values) + 6) * len(rows.values))
+    chart = chart.properties(width=480 if columns == 1 else 250, height=(8 * len(hues.values) + 6) * len(rows.values))
     chart = panels(chart, Category("metric", names), columns).resolve_scale(x="independent").add_params(picked)
     parts = [extent(table[table["metric"] == name], [row, colour], name, "") for name in names]
     return describe(chart, f"With 95 % intervals: {', '.join(name.partition(', ')[0] for name in names)}", " ".join(parts))
