@@ -27,7 +27,7 @@ def test_claims_count_that_are_tested_at_both_radii_and_those_that_change_are_li
     assert [one.scale for pair in both for one in pair] == [*levels.RADII] * 2
     assert levels.answer(both) == (
         "**Of 2 claims tested at both radii, 1 has the same verdict, and none holds at one radius and fails at the other.** "
-        "Of the same verdicts, 0 are open, at both for lack of evidence."
+        "Of these 1, 0 are open at both."
     )
     (line,) = levels.changes(both).splitlines()
     assert CLAIMS[1].statement in line

@@ -68,7 +68,7 @@ def answer(both: Sequence[Sequence[Verdict]]) -> str:
     same, undecided = sum(len(some) == 1 for some in kinds), kinds.count({"open"})
     text = f"Of {plural(len(both), 'claim')} tested at both radii, {same} {'has' if same == 1 else 'have'} the same verdict"
     text = f"**{text}, and {turned} at one radius and fail{'s' * turned.startswith('none')} at the other.**"
-    return f"{text} Of the same verdicts, {undecided} {'is' if undecided == 1 else 'are'} open, at both for lack of evidence."
+    return f"{text} Of these {same}, {undecided} {'is' if undecided == 1 else 'are'} open at both."
 
 
 def changes(both: Sequence[Sequence[Verdict]]) -> str:
