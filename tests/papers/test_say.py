@@ -65,6 +65,11 @@ def test_ends_name_what_is_lowest_and_highest():
     assert say.ends(of_two, ends, more="") == "4 PGD-AT, 5.0 standard training"
 
 
+def test_a_title_names_the_class_that_is_most_often_below_average():
+    relative = xr.DataArray([[-1, 0, 1], [-1, np.nan, -1]], {"label": ["cat", "dog"]}, ("label", "attack"))
+    assert say.most_often_below(relative) == "Most often significantly below average: dogs, in 2 of 3 cases"
+
+
 def test_a_sample_has_as_many_runs_as_each_defence():
     truth = np.zeros((2, 2, 5), dtype="i2")
     outcomes = xr.Dataset({"truth": (("defence", "seed", "image"), truth)}, {"defence": ["standard", "pgd-at"], "seed": [0, 1]})

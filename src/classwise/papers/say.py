@@ -68,6 +68,13 @@ def ends(values: xr.DataArray, template: str, **more: Any) -> str:
     return text(template, **words, low=float(flat.min()), high=float(flat.max()), **more)
 
 
+def most_often_below(relative: xr.DataArray) -> str:
+    """Return as a title which class is significantly below average in most cases, from `intervals.relative_robustness`."""
+    cases = relative.isel(label=0)
+    words = "Most often significantly below average: {highest:s}, in {high:.0f} of {cases} cases"
+    return ends((relative < 0).sum(list(cases.dims)), words, cases=int(cases.count()))
+
+
 def _quantity(value: float, unit: str, digits: int) -> str:
     number = decimal(value, digits) if np.isfinite(value) else "unknown"
     unit = "point" if (unit, number.lstrip("-")) == ("points", "1") else unit
