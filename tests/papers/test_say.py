@@ -63,6 +63,9 @@ def test_ends_name_what_is_lowest_and_highest():
     assert say.ends(rates[:, 0], ends, more="!") == "2 8s, 16.4 cats!"
     of_two = xr.concat([bounds(1, 5, 9), bounds(2, 4, 6)], pd.Index(["standard", "pgd-at"], name="defence"))
     assert say.ends(of_two, ends, more="") == "4 PGD-AT, 5.0 standard training"
+    equal = xr.DataArray([1.0] * 4, {"label": ["cat", "dog", "bird", "frog"]}, ("label",))
+    assert say.ends(equal[:3], "{lowest:s}") == "cats, dogs and birds"
+    assert say.ends(equal, "{lowest:s}") == "several"
 
 
 def test_a_title_names_the_class_that_is_most_often_below_average():

@@ -52,7 +52,7 @@ def ends(values: xr.DataArray, template: str, **more: Any) -> str:
     """Return a template with the names of the lowest and the highest members of an array, and their values.
 
     {lowest:s}, {highest:s}: attacks and defences as papers print them, classes in the plural, a class and what it is predicted
-    as "cat as dog"; of more than two equal ones "several". {low:.0f}, {high:.0f}: of bounds without their interval. NotRecorded
+    as "cat as dog"; of more than three equal ones "several". {low:.0f}, {high:.0f}: of bounds without their interval. NotRecorded
     without any value.
     """
     values = values.sel(bound="value", drop=True) if "bound" in values.dims else values
@@ -64,7 +64,7 @@ def ends(values: xr.DataArray, template: str, **more: Any) -> str:
     words = {}
     for end, value in {"lowest": flat.min(), "highest": flat.max()}.items():
         members = [" as ".join(name(str(one)) for one in member) for member in flat.member.values[(flat == value).values]]
-        words[end] = " and ".join(members) if len(members) < 3 else "several"
+        words[end] = " and ".join([", ".join(members[:-1]), members[-1]][-len(members) :]) if len(members) < 4 else "several"
     return text(template, **words, low=float(flat.min()), high=float(flat.max()), **more)
 
 
