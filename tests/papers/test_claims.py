@@ -288,7 +288,9 @@ def test_holm_is_that_of_statsmodels_and_counts_what_was_asked():
         assert [one.p for one in named] == pytest.approx(alone)
     assert found[-1].reason == "not testable on digits: it is not"
     assert found[-1].words == "not tested (digits)"
-    assert significance.holm(np.array([0.01, 0.04, 0.03])) == pytest.approx(multipletests([0.01, 0.04, 0.03], method="holm")[1])
+    chances = np.array([0.01, 0.04, 0.03, 0.03, 0.9])
+    assert significance.holm(chances).tolist() == multipletests(chances, method="holm")[1].tolist()
+    assert significance.holm(chances, 7).tolist() == multipletests([*chances, 1, 1], method="holm")[1][:5].tolist()
 
 
 def test_attacks_are_compared_on_the_images_that_both_were_put_to():

@@ -71,6 +71,9 @@ def test_ends_name_what_is_lowest_and_highest():
 def test_a_title_names_the_class_that_is_most_often_below_average():
     relative = xr.DataArray([[-1, 0, 1], [-1, np.nan, -1]], {"label": ["cat", "dog"]}, ("label", "attack"))
     assert say.most_often_below(relative) == "Most often significantly below average: dogs, in 2 of 3 cases"
+    missing = relative.where(relative.label == "dog")
+    assert say.most_often_below(missing).endswith("dogs, in 2 of 2 cases")
+    assert say.most_often_below(0 * relative) == "No class is significantly below average in 3 cases"
 
 
 def test_a_sample_has_as_many_runs_as_each_defence():

@@ -70,9 +70,10 @@ def ends(values: xr.DataArray, template: str, **more: Any) -> str:
 
 def most_often_below(relative: xr.DataArray) -> str:
     """Return as a title which class is significantly below average in most cases, from `intervals.relative_robustness`."""
-    cases = relative.isel(label=0)
+    measured = relative.notnull().any("label")
+    below, cases = (relative < 0).sum(list(measured.dims)), int(measured.sum())
     words = "Most often significantly below average: {highest:s}, in {high:.0f} of {cases} cases"
-    return ends((relative < 0).sum(list(cases.dims)), words, cases=int(cases.count()))
+    return ends(below, words if below.any() else "No class is significantly below average in {cases} cases", cases=cases)
 
 
 def _quantity(value: float, unit: str, digits: int) -> str:

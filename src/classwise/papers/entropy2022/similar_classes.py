@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.datasets import class_names
-from classwise.core.errors import NotAtScale
+from classwise.core.errors import NotRecorded
 from classwise.core.spec import Spec
 from classwise.papers.entropy2022.tables import TABLES
 from classwise.papers.sections import Derived, Member, Part, Section, join_parts
@@ -89,10 +89,10 @@ def partners(data: xr.Dataset) -> list[str]:
 
 
 def victim(statistics: xr.Dataset) -> str:
-    """Return the class that all pairs have; NotAtScale where there are less than two pairs."""
+    """Return the class that all pairs have; NotRecorded where there are less than two pairs."""
     names = partners(statistics)
     if len(names) < 2:
-        raise NotAtScale(f"two pairs of classes are needed at least, and these outcomes have {len(names)}")
+        raise NotRecorded(f"two pairs of classes are needed at least, and these outcomes have {len(names)}")
     count = statistics["count"].sel(partner=names).drop_sel(label=names)
     seen = (count.sum([dim for dim in count.dims if dim not in ("label", "partner")]) > 0).all("partner")
     return str(seen.idxmax("label").item())
@@ -101,7 +101,7 @@ def victim(statistics: xr.Dataset) -> str:
 def _check_all(statistics: xr.Dataset) -> None:
     number, all_others = len(partners(statistics)), statistics.sizes["label"] - 1
     if number < all_others:
-        raise NotAtScale(f"of the {all_others} pairs of classes of the claim, these outcomes have {number}")
+        raise NotRecorded(f"of the {all_others} pairs of classes of the claim, these outcomes have {number}")
 
 
 def _count(sums: xr.Dataset) -> xr.DataArray:
@@ -112,7 +112,7 @@ def _count(sums: xr.Dataset) -> xr.DataArray:
 def alike(statistics: xr.Dataset, source: str = FEATURES) -> xr.DataArray:
     """Return the cosine between the mean of the victim and that of each partner, along partner; the mean over seeds."""
     if source not in statistics.source.values:
-        raise NotAtScale(f"{source} of these images are not recorded")
+        raise NotRecorded(f"{source} of these images are not recorded")
     some = statistics.isel(defence=0, drop=True, missing_dims="ignore")
     row = features.similarity(some.sel(source=source, drop=True)).sel(label=victim(statistics), drop=True)
     return row.rename(other="partner").sel(partner=partners(statistics)).mean("seed")
@@ -154,7 +154,7 @@ def more_than_pixels(statistics: xr.Dataset, attack: str) -> xr.DataArray:
 def error_with(sums: xr.Dataset, partner: str, attack: str) -> xr.DataArray:
     """Return the error of the pair of the victim and one partner under an attack, in percent."""
     if partner not in partners(sums):
-        raise NotAtScale(f"these outcomes have no pair with {partner}")
+        raise NotRecorded(f"these outcomes have no pair with {partner}")
     return errors(sums, attack).sel(partner=partner, drop=True)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from classwise.core.errors import NotAtScale
+from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers import variants
 from classwise.papers.draws import reflect_draws
@@ -48,7 +48,7 @@ def gains_of_offsets(
     gained = [values - without for values, without in (_swept(sums, along, measure) for measure in measures)]
     if offsets:
         if missing := [name for name in offsets if name not in gained[0][along].values]:
-            raise NotAtScale(f"these outcomes have no {along} of {' and '.join(missing)}")
+            raise NotRecorded(f"these outcomes have no {along} of {' and '.join(missing)}")
         gained = [part.sel({along: list(offsets)}) for part in gained]
     return xr.concat([part.rename({along: "gain"}).drop_vars("gain") for part in gained], "gain")
 
