@@ -236,7 +236,11 @@ def _at(claim: Claim, dim: str, values: Sequence[str]) -> str:
 def _measured(verdict: Verdict, outcomes: xr.Dataset, bootstrap: Bootstrap) -> tuple[Verdict, Draws]:
     claim = verdict.claim
     part = select(claim, outcomes)
-    quantity = Quantity(claim, part := complete_seeds(part) if claim.of == "features" else part)
+    try:
+        part = complete_seeds(part) if claim.of == "features" else part
+    except NotRecorded as error:
+        raise NotRecorded(f"claim {claim.name!r} needs features of {', '.join(claim.defences)}", error.lacking) from None
+    quantity = Quantity(claim, part)
     truth = true_values(quantity, bootstrap.base.get(verdict.dataset), bootstrap.draws, bootstrap.seed)
     for bound in (claim.low, claim.high) if claim.unit == "points" else ():
         near = np.abs(truth.values - bound) < ROUNDING

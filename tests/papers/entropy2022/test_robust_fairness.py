@@ -116,7 +116,7 @@ EXTREMES = {
 
 REFUSED = [
     ("half-of-the-drop", accuracies(80, 90), "there is no drop"),
-    ("higher-similarity", accuracies(90, 80), "no seed has the features of all runs"),
+    ("higher-similarity", accuracies(90, 80), "needs features of standard, pgd-at, trades"),
 ]
 
 

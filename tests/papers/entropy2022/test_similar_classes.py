@@ -8,7 +8,7 @@ from claim_answers import trained_thrice, verdict_on
 
 from classwise import runs
 from classwise.core.datasets import class_names
-from classwise.core.errors import NotAtScale
+from classwise.core.errors import NotRecorded
 from classwise.papers import registry
 from classwise.papers.entropy2022 import similar_classes
 from classwise.runs import pages
@@ -80,7 +80,7 @@ CASES = {
 ONE_PAIR = trained(FLAT, UP).sel(partner=["standard", "pgd-at", "dog"])
 REFUSED = [
     ("robust-errors-pgd-at", ONE_PAIR, "these outcomes have 1"),
-    ("robust-errors-pgd-at", trained(FLAT, UP).drop_vars(list(features.SUMS)), "no seed has the features of all runs"),
+    ("robust-errors-pgd-at", trained(FLAT, UP).drop_vars(list(features.SUMS)), "needs features"),
 ]
 
 
@@ -117,7 +117,7 @@ def test_similarity_predicts_errors_that_follow_it():
     recorded = some.sel(source=[similar_classes.FEATURES])
     left = [name for name in similar_classes.PREDICTORS if name != similar_classes.MEAN_IMAGES]
     assert list(similar_classes.predictor_correlations(recorded).predictor.values) == left
-    with pytest.raises(NotAtScale, match="pixels of these images are not recorded"):
+    with pytest.raises(NotRecorded, match="pixels of these images are not recorded"):
         similar_classes.more_than_pixels(recorded, "pgd-20")
 
 
