@@ -14,9 +14,10 @@ _PRINTED = {
     "cr": "constraint relaxation",
     "autoattack": "AutoAttack",
     "cw": "C&W",
+    "free-at": "Free-AT",
 }
 _CAPITALS = re.compile(
-    r"(a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|he|ccm|ccr|cfa|ema|fawa|rs|r?m?rw|drw|\d+))*"
+    r"(a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|trades|he|ccm|ccr|cfa|ema|fawa|rs|r?m?rw|drw|\d+))*"
 )
 
 

@@ -81,9 +81,10 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     words = "Under {attack}, {name} has the most robust worst class, {gain:points|~ above|~ below} the worst class of {base}."
     answer = text(words, attack=attack, name=name, base=base, gain=gains.sel(defence=name))
     levels = f"The worst class of {printed_name(name)} is at {after}, the worst class of {printed_name(base)} at {before}."
-    some = int(better.sum())
-    number = f"In the worst class, {some or 'none'} of {plural(gains.sizes['defence'], 'defence')} "
-    number += f"{'gain' if some > 1 else 'gains'} significantly over {printed_name(base)}, corrected for their number."
+    some = [printed_name(str(one)) for one in better.defence.values[better.values]]
+    number = f"In the worst class, {len(some) or 'none'} of {plural(gains.sizes['defence'], 'defence')} "
+    number += f"{'gain' if len(some) > 1 else 'gains'} significantly over {printed_name(base)}, corrected for their number"
+    number += f": {', '.join(some)}." if 0 < len(some) < 6 else "."
     return f"**{effect(gains.sel(defence=name), answer)}**", f"{levels} {number}"
 
 
@@ -127,15 +128,15 @@ def convergence_finding(compared: xr.Dataset) -> str:
     gain, late = compared["gain"], convergence.unconverged_trainings(compared)
     kept = gain.drop_sel(training=late)
     name = str(kept.sel(bound="value").idxmax("training").item())
+    most = f"{printed_name(name)} gains most, {interval(kept.sel(training=name), 'points', 1)}"
     sure = int((kept.sel(bound="high") <= convergence.LARGEST_GAIN).sum())
     worse = [str(one) for one in gain.training.values[gain.sel(bound="high").values < 0]]
     limit, number = plural(int(convergence.LARGEST_GAIN), "point"), gain.sizes["training"]
     lines = [
         f"**On {compared.attrs.get('dataset', 'its dataset')}, twice the epochs add at most {limit} of robust accuracy to "
         f"{number - len(late)} of {number} networks.**",
-        f"Of these, {name} gains most, {interval(kept.sel(training=name), 'points', 1)}; the entire interval lies below "
-        f"{limit} for {sure or 'none'} of them.",
-        f"More is added to {', '.join(late)}." * bool(late),
-        f"Twice the epochs significantly weaken {', '.join(worse)}." * bool(worse),
+        f"Of these, {most}; the entire interval lies below {limit} for {sure or 'none'} of them.",
+        f"More is added to {', '.join(map(printed_name, late))}." * bool(late),
+        f"Twice the epochs significantly weaken {', '.join(map(printed_name, worse))}." * bool(worse),
     ]
     return " ".join(filter(None, lines))

@@ -84,6 +84,6 @@ def test_cases_are_measured_as_their_networks():
     data = panels(90, 85, 0, SPREAD).expand_dims(seed=[0])
     gaps, equal = class_discrepancy.gap_by_case({"digits": data, "cifar10": data})
     names = list(map(str, gaps.case.values))
-    assert names[2:5] == ["digits, pgd-at, clean", "digits, pgd-at, pgd-20", "CIFAR-10, standard, clean"]
+    assert names[2:5] == ["digits, PGD-AT, clean", "digits, PGD-AT, PGD-20", "CIFAR-10, standard training, clean"]
     gap, chance = gaps.isel(case=3), equal.isel(case=3)
     assert float(gap.sel(bound="value")) == SPREAD[-1] - SPREAD[0] > float(chance.sel(bound="high"))

@@ -7,12 +7,14 @@ that compare radii need them along `eval_eps`, "0" for clean images.
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 
 import numpy as np
 import xarray as xr
 
 from classwise.core import datasets
 from classwise.core.errors import NotAtScale
+from classwise.core.markup import printed_name
 from classwise.core.spec import Spec
 from classwise.papers.sections import CLEAN_AND_PGD, Derived, Member, Part, Section, join_parts
 from classwise.papers.terms import claims, least, profile_fields, value
@@ -172,7 +174,7 @@ def equal_classes(count: xr.DataArray, draws: int = 2000, seed: int = 0) -> xr.D
 def gap_by_case(outcomes: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the gap, and that of equal classes, along case and bound.
 
-    outcomes: by dataset, along defence and attack, from which the cases have their names: "MNIST, pgd-at, clean".
+    outcomes: by dataset, along defence and attack, from which the cases have their names: "MNIST, PGD-AT, clean".
     """
     rows = [(datasets.title(name), some) for name, some in outcomes.items()]
     gaps = xr.concat([_cases(bootstrap(some, mcd), name) for name, some in rows], "case")
@@ -180,6 +182,7 @@ def gap_by_case(outcomes: Mapping[str, xr.Dataset]) -> tuple[xr.DataArray, xr.Da
 
 
 def _cases(bounds: xr.DataArray, dataset: str) -> xr.DataArray:
-    names = [f"{dataset}, {defence}, {attack}" for defence in bounds.defence.values for attack in bounds.attack.values]
+    pairs = product(bounds.defence.values, bounds.attack.values)
+    names = [", ".join([dataset, *(printed_name(str(name)) for name in pair)]) for pair in pairs]
     flat = bounds.stack(case=("defence", "attack"), create_index=False)
     return flat.drop_vars(["defence", "attack"]).assign_coords(case=names)

@@ -230,7 +230,7 @@ PREDICTORS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
     "cosine of mean features, standard training": alike,
     MEAN_IMAGES: partial(alike, source=PIXELS),
     "confusion by standard training, attacked": partial(confusion_rate, network=STANDARD),
-    "confusion by pgd-at, attacked": partial(confusion_rate, network=ROBUST),
+    "confusion by PGD-AT, attacked": partial(confusion_rate, network=ROBUST),
 }
 
 
