@@ -128,8 +128,11 @@ def show_run(
     if as_json:
         return print(json.dumps(run, indent=1))
     out = Console(width=_width() or 160)
+    if len(run["evaluations"]) > 3:
+        out.print(listing.overview_table(run["evaluations"]), "--json prints the intervals, too\n", highlight=False)
     for evaluation in run["evaluations"]:
-        out.print(listing.evaluation_table(evaluation))
+        if len(run["evaluations"]) <= 3:
+            out.print(listing.evaluation_table(evaluation))
         for sentence, figure in evaluation["warnings"].items():
             line = f"sanity warning for {evaluation['title']}: {sentence} ({figure})"
             out.print(line, style="yellow", highlight=False, soft_wrap=True)

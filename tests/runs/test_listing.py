@@ -107,6 +107,18 @@ def test_a_run_is_shown_class_by_class_and_then_by_its_settings(rows, command, c
     assert lines[-1].split()[0] not in ("dataset", "eps", "width")  # which are not at their default
 
 
+def test_a_run_with_many_evaluations_is_shown_in_one_table(rows, command, capsys, monkeypatch):
+    (one,) = listing.run(store.run_folder(SPECS[0]))["evaluations"]
+    part = {**one, "title": "some classes", "classes": one["classes"][:2]}
+    shown = {**listing.run(store.run_folder(SPECS[0])), "evaluations": [one, part, one, one]}
+    monkeypatch.setattr(listing, "run", lambda folder: shown)
+    assert command("show", store.run_folder(SPECS[0]).name) == 0
+    head, *lines = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head == ["accuracy,", "%", "all", *map(str, range(10))]
+    assert (len(lines[0]), len(lines[1])) == (4 + 1 + 10, 2 + 1 + 2)
+    assert lines[0][5:7] == lines[1][3:] == [f"{row['accuracy']:.0f}" for row in part["classes"]]
+
+
 def test_list_and_show_print_json(rows, command, capsys):
     for words in (["list", "--json", "--filter", "seed=2"], ["show", SPECS[0].id, "--json"]):
         assert command(*words) == 0

@@ -199,7 +199,7 @@ def _cell(value: Any) -> str:
 
 
 def folder_of(run_id: str) -> Path:
-    """Return the folder of the run whose id is `run_id` or begins with it; a UserError if there are none or several."""
+    """Return the folder that is called `run_id`, or whose run has an id that begins with it; a UserError if none or several."""
     if not run_id.strip():
         raise UserError("the id is empty; `classwise list` prints the ids of all runs")
     folders: dict[str, Path] = {}
@@ -207,7 +207,7 @@ def folder_of(run_id: str) -> Path:
         folders.setdefault(folder.name.rpartition("-")[2], folder)
     if not folders:
         raise UserError(f"there are no runs yet in {data_folder()}; `classwise run` computes them")
-    matching = [number for number in folders if number.startswith(run_id)]
+    matching = [number for number, folder in folders.items() if number.startswith(run_id) or folder.name == run_id]
     if not matching:
         raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
     if len(matching) > 1:
@@ -249,7 +249,7 @@ def _evaluations(paths: Sequence[Path]) -> list[dict[str, Any]]:
 def _title(evaluation: Evaluation) -> str:
     defaults = vars(Evaluation(attack=evaluation.attack, eps=evaluation.eps, norm=evaluation.norm))
     changed = {name: value for name, value in vars(evaluation).items() if name != "options" and value != defaults[name]}
-    settings = [f"{name}={value}" for name, value in {**evaluation.options, **changed}.items()]
+    settings = [f"{name}={_short(value)}" for name, value in {**evaluation.options, **changed}.items()]
     return " ".join([evaluation.attack, *([f"at eps {evaluation.eps}"] if evaluation.attack != "clean" else []), *settings])
 
 
@@ -268,6 +268,16 @@ def spec_table(spec: Mapping[str, Any]) -> Table:
 
 def _text(value: object) -> str:
     return "-" if value in (None, (), {}) else _short(value)
+
+
+def overview_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
+    """Return evaluations of `run` as a table of accuracies in percent, a row each: all images, then each class."""
+    names = list(dict.fromkeys(row["class"] for one in evaluations for row in one["classes"]))
+    listed = Table("accuracy, %", "all", *names, box=None)
+    for one in evaluations:
+        rates = {row["class"]: f"{row['accuracy']:.0f}" for row in one["classes"] if row["images"]}
+        listed.add_row(one["title"], f"{one['measures']['overall']['value']:.1f}", *(rates.get(name, "") for name in names))
+    return listed
 
 
 def evaluation_table(evaluation: Mapping[str, Any]) -> Table:
