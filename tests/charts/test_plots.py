@@ -1,5 +1,7 @@
 """Charts by the names of dimensions: they are drawn, fit the page, describe themselves, and have their controls."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,7 +51,14 @@ def test_an_explorer_begins_with_the_member_that_is_named_and_keeps_its_axis():
     (control,) = [one for one in spec["params"] if "bind" in one]
     assert (control["value"], control["bind"]["options"]) == ("2", ["0", "1", "2"])
     assert "-25.0, 95.0" in str(spec)
-    assert spec["description"] == "Gap: 0 points (standard, clean) to 90 points (pgd-at, pgd-20)."
+    assert spec["description"] == "Gap: 0 points (standard training, clean) to 90 points (PGD-AT, PGD-20)."
+
+
+def test_axes_legends_and_panels_print_defences_and_attacks_as_papers_do_and_classes_as_they_are():
+    bounds = BOUNDS.assign_coords(label=["mart", "1", "2"])
+    for look in ({"colour": "defence", "panel": "attack"}, {"colour": "attack", "panel": "defence"}):
+        svg = drawn(plots.dots(bounds, "label", "gap, points", "Gaps", **look))
+        assert {"mart", "standard training", "PGD-AT", "PGD-20"} <= set(re.findall(r"<text[^>]*>([^<]*)</text>", svg)), look
 
 
 def test_labels_of_a_line_keep_apart():

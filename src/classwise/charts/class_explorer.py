@@ -138,7 +138,7 @@ def _counted(table: pd.DataFrame, shown: str) -> tuple[alt.Chart, alt.Chart]:
 
 def _by_row(base: alt.Chart, of_class: alt.Chart, by: Category) -> Any:
     """Return the accuracies of all classes as ticks, a row for each member of `by`, and of the chosen class with intervals."""
-    axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True)
+    axis = alt.Axis(labelLimit=260, labelPadding=8, ticks=False, grid=True, labelExpr=by.label_text)
     y = alt.Y(by.encoding, sort=list(by.values), scale=alt.Scale(domain=list(by.values)), title=None, axis=axis)
     x, low = (alt.X(name, title="accuracy, %", scale=PERCENT, axis=alt.Axis(values=_TICKS)) for name in ("value:Q", "low:Q"))
     tips = tooltip("label", by.field, value="accuracy, %", **_INTERVAL)

@@ -11,6 +11,7 @@ import xarray as xr
 from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import NONE, Choice, dots_with_intervals, fade, legend_selection, panels
 from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, display_name, frame, tooltip, wide_bounds
+from classwise.core.markup import printed_name
 from classwise.stats import intervals, metrics
 
 
@@ -170,6 +171,7 @@ def metric_scatter(
     worse = (one[:, None] <= one) & (other[:, None] <= other) & ((one[:, None] < one) | (other[:, None] < other))
     table["cost"] = 1.0 if cost is None else table["defence"].map(frame(cost).set_index("defence")["value"]).fillna(1.0)
     table["front"] = np.where(worse.any(1), "other", "best")
+    table["text"] = table["defence"].map(printed_name)
     kept = table["value"] >= _LEAST * table["value"].max()
     drawn, domains = _with_names(table[kept].reset_index(drop=True), named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
@@ -187,14 +189,14 @@ def metric_scatter(
         rules.encode(x=alt.X("low:Q", title=axes[0], scale=scales[0]), x2="high:Q", y=y),
         rules.encode(x=x, y=alt.Y("low2:Q", title=axes[1], scale=scales[1]), y2="high2:Q"),
         hued.mark_circle(opacity=0.9).encode(x=x, y=y, size=alt.value(70) if cost is None else _area(float(cost.max()))),
-        words.encode(x=x, y=y, text="defence:N"),
+        words.encode(x=x, y=y, text="text:N"),
     ]
     choice = Choice(_HIGHLIGHTED, [NONE, *sorted(drawn["defence"])], NONE, "highlighted defence").param(bound=True)
     chart = alt.layer(*marks).add_params(choice).properties(width=_WIDTH, height=_HEIGHT)
-    left = ", ".join(f"{row['defence']} ({row['value']:.0f} and {row['value2']:.0f})" for _, row in table[~kept].iterrows())
+    left = ", ".join(f"{row['text']} ({row['value']:.0f} and {row['value2']:.0f})" for _, row in table[~kept].iterrows())
     below = f"Lines: 95 % intervals. Blue: no other is better in both.{' Area: seconds of a training.' * (cost is not None)}"
     below += f" Not drawn: {left}." * bool(left)
-    best = ", ".join(table[table["front"] == "best"]["defence"])
+    best = ", ".join(table[table["front"] == "best"]["text"])
     ends = extent(table, ["defence"], axes[0], ""), extent(table, ["defence"], axes[1], "", "value2")
     text = f"{' '.join(ends)} Exceeded by no other in both: {best}."
     return describe(chart, "Worst class against all images", text, below)
@@ -213,7 +215,7 @@ def _with_names(table: pd.DataFrame, named: Sequence[str]) -> tuple[pd.DataFrame
     places = dict.fromkeys(table.index, ("", 0, 0))
     first = table.assign(free=~table["defence"].isin(named), behind=table["front"] != "best", down=-table["value2"])
     for row in first.sort_values(["free", "behind", "down"], kind="stable").index:
-        wide = _LETTER * len(table["defence"][row])
+        wide = _LETTER * len(table["text"][row])
         for align, dx, dy in _PLACES:
             start, foot = x[row] + dx - {"left": 0.0, "center": wide / 2, "right": wide}[align], y[row] + dy + 2
             end, top = start + wide, foot - _LINE

@@ -108,7 +108,7 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
         y, x = alt.Y(members.encoding, sort=list(members.values), title=None), alt.X("from:Q", title=axis, scale=scale)
         bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14).encode(y=y, x=x, x2="to:Q")
         chart = alt.layer(bar, chart, data=both)
-    letters = max(map(len, members.values), default=0)
+    letters = max(map(len, members.printed), default=0)
     # On a phone, names break after some fifteen letters.
     row, named = max(_ROW, 4 + 13 * math.ceil(letters / 15)), min(260, 7 * letters)
     long = row * max(2, len(members.values)) + 8 * len(hues.values if hues else ())

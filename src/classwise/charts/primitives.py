@@ -11,6 +11,7 @@ import pandas as pd
 
 from classwise.charts import style
 from classwise.charts.style import CHOSEN, COLUMN, GREY, HIGHEST, LOWEST, PERCENT, Category, label_angle, tooltip
+from classwise.core.markup import printed_name
 
 # What the title of a legend says that can be clicked.
 CUE = "click to highlight"
@@ -51,7 +52,8 @@ def heatmap(table: pd.DataFrame, x: Category, y: Category, cells: Cells, tips: S
     low, none = (-high, 0) if cells.diverging else (cells.bottom, cells.bottom)
     strong = f"abs(datum['{cells.shade}'] - {none}) > {style.INK_CHANGES * (high - none)}"
     ink = alt.condition(strong, alt.value(style.INKS[1]), alt.value(style.INKS[0]))
-    below, left = alt.Axis(labelAngle=label_angle(x.values, cells.step[0]), **_BARE), alt.Axis(labelLimit=260, **_BARE)
+    below = alt.Axis(labelAngle=label_angle(x.printed, cells.step[0]), labelExpr=x.label_text, **_BARE)
+    left = alt.Axis(labelLimit=260, labelExpr=y.label_text, **_BARE)
     base = alt.Chart(table).encode(
         x=alt.X(x.encoding, sort=list(x.values), title=x.title, axis=below),
         y=alt.Y(y.encoding, sort=list(y.values), title=y.title, axis=left),
@@ -108,7 +110,7 @@ def dots_with_intervals(
         y = alt.Y("low:Q", title=title or None, scale=scale)
         return alt.layer(lines.encode(x=along.x, y=y, y2="high:Q"), dots.encode(x=along.x, y="value:Q"))
     # Names keep off a dot at the left end of the axis.
-    axis = alt.Axis(labelLimit=290, labelPadding=8, ticks=False, grid=True)
+    axis = alt.Axis(labelLimit=290, labelPadding=8, ticks=False, grid=True, labelExpr=along.label_text)
     y, x = alt.Y(along.encoding, sort=list(along.values), title=along.title, axis=axis), alt.X("low:Q", scale=scale)
     return alt.layer(lines.encode(y=y, x=x.title(title or None), x2="high:Q"), dots.encode(y=y, x="value:Q"))
 
@@ -192,7 +194,7 @@ def panels(chart: Any, by: Category, columns: int | None = None, gap: int = 20) 
     wide = wide if isinstance(wide, int | float) else COLUMN
     most = max(1, int((COLUMN - _MARGIN + gap) // (wide + gap)))
     columns = min(columns or most, most, len(by.values))
-    header = alt.Header(labelFontSize=13, labelFontWeight="bold", labelAnchor="start")
+    header = alt.Header(labelFontSize=13, labelFontWeight="bold", labelAnchor="start", labelExpr=by.label_text)
     facet = alt.Facet(by.encoding, sort=list(by.values), title=by.title, header=header)
     facets = chart.facet(facet=facet, columns=columns, spacing=gap)
     # With shared axes the gap in the last row would have one of its own.
@@ -233,7 +235,8 @@ class Choice:
             low, high, step = self.slider
             control: Any = alt.binding_range(min=low, max=high, step=step, name=self.label)
         else:
-            control = alt.binding_select(options=list(self.options), name=self.label)
+            labels = [name if "class" in self.label else printed_name(name) for name in map(str, self.options)]
+            control = alt.binding_select(options=list(self.options), labels=labels, name=self.label)
         return alt.param(name=self.name, value=self.value, bind=control)
 
     def widget(self) -> Any:

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from altair.vegalite.v6.display import html_renderer
 
-from classwise.core.markup import CHART
+from classwise.core.markup import CHART, printed_name
 
 MAX_ROWS = 50_000
 _PARSE = {"i": "number", "u": "number", "f": "number", "b": "boolean"}
@@ -45,6 +45,8 @@ VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "d
 # to the second. On a dark page charts.js turns both scales and the inks around.
 SEQUENTIAL = ("#fffaf3", "#fdbb84", "#dc3823", "#7f0000")
 INKS, INK_CHANGES = ("#000000", "#ffffff"), 2 / 3
+# Columns of classes.
+_CLASSES = ("label", "predicted", "partner", "other", "removed")
 # The width of a letter in the names along an axis, in pixels.
 _LETTER = 8
 # The column of a page in pixels: a wider chart would be scaled down, and its text with it.
@@ -116,15 +118,26 @@ class Category:
         return f"{self.field}:N"
 
     @property
+    def printed(self) -> list[str]:
+        """The values as papers print them where they are attacks or defences, which classes are not."""
+        return [name if self.field in _CLASSES else printed_name(name) for name in map(str, self.values)]
+
+    @property
+    def label_text(self) -> Any:
+        """The expression by which axes, legends and panels write the values as `printed`."""
+        changed = {name: text for name, text in zip(map(str, self.values), self.printed, strict=True) if name != text}
+        return f"({json.dumps(changed)})[datum.value] || (datum.label)" if changed else alt.Undefined
+
+    @property
     def colour(self) -> alt.Color:
         """The colour of each value: classes and defences have the same in every chart, whatever is filtered."""
-        legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=3)
+        legend = alt.Legend(symbolOpacity=1, symbolStrokeWidth=3, labelExpr=self.label_text)
         return alt.Color(self.encoding, sort=list(self.values), scale=self.scale, title=self.title, legend=legend)
 
     @property
     def x(self) -> alt.X:
         """The horizontal axis of these categories."""
-        axis = alt.Axis(labelAngle=label_angle(self.values))
+        axis = alt.Axis(labelAngle=label_angle(self.printed), labelExpr=self.label_text)
         return alt.X(self.encoding, sort=list(self.values), title=self.title, axis=axis)
 
     @property
