@@ -1,5 +1,7 @@
 """Tables of metrics and settings."""
 
+import re
+
 import pandas as pd
 
 from classwise.charts import tables
@@ -40,3 +42,10 @@ def test_the_settings_in_which_trainings_differ():
     table = tables.training_settings(specs)
     assert table["learning rate"].to_dict() == {"pgd-at": "0.3", "faal": "0.1"}
     assert table.loc["faal", "weight decay"] == "0.0005"
+
+
+def test_a_table_prints_attacks_and_defences_as_papers_do_and_keeps_other_names():
+    rows = pd.MultiIndex.from_tuples([("pgd-at", "fat")], names=["defence", "label"])
+    words = re.findall("<th[^>]*>([^<]*)</th>", tables.plain_table(pd.DataFrame({"cw": [1]}, rows).rename_axis(columns="attack")))
+    assert words == ["", "attack", "C&amp;W", "defence", "label", "", "PGD-AT", "fat"]
+    assert "<th>pgd-at</th>" in tables.plain_table(pd.DataFrame({"a": [1]}, pd.Index(["pgd-at"], name="row")))

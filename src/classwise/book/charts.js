@@ -45,14 +45,15 @@
     const lines = {text: wrapped(text, room, rest.fontSize || 13, rest.fontWeight || "bold")};
     return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 12)} : {})};
   }
-  // A Vega expression that breaks a label into lines of at most so many letters.
-  const broken = (letters) => `split(trim(replace(datum.label, regexp('(.{1,${letters}})(-| |$)', 'g'), '$1$2\\n')), '\\n')`;
+  // A Vega expression that breaks a label, or what another expression makes of it, into lines of at most so many letters.
+  const broken = (letters, {labelExpr: label = "datum.label"}) =>
+    `split(trim(replace(${label}, regexp('(.{1,${letters}})(-| |$)', 'g'), '$1$2\\n')), '\\n')`;
   const NAMES = 18, LETTER = 6.5;
   function channel(name, one, fit) {
     if (!one || typeof one !== "object" || Array.isArray(one)) return one;
     const result = {...one}, places = ["nominal", "ordinal"].includes(one.type);
     if (result.title) result.title = wrapped(result.title, name === "y" ? 150 : fit.room, 12);
-    if (name === "y" && places && one.axis !== null && !(one.axis || {}).labelExpr) result.axis = {...one.axis, labelExpr: broken(NAMES)};
+    if (name === "y" && places && one.axis !== null) result.axis = {...one.axis, labelExpr: broken(NAMES, one.axis || {})};
     if (name === "text" && fit.digits === "whole" && one.format) result.format = one.format.replace(/\.\d/, ".0");
     return result;
   }
@@ -62,7 +63,7 @@
     const {width: side} = spec.layer.map((one) => one.mark).find((mark) => mark.type === "image");
     const {x, y} = spec.layer[0].encoding, lines = y.sort.length, columns = Math.round(spec.width / (side + 26));
     const small = Math.min(side, Math.floor(room / lines) - GAP), less = side - small;
-    const above = {...y.axis, orient: "top", labelAngle: 0, labelExpr: broken(Math.floor(room / lines / LETTER))};
+    const above = {...y.axis, orient: "top", labelAngle: 0, labelExpr: broken(Math.floor(room / lines / LETTER), y.axis || {})};
     const axis = y.axis === null ? null : above, {title: _, ...rows} = x;
     const sized = (mark) => ({
       image: {width: small, height: small}, point: {size: (small + 2) ** 2}, text: {dy: mark.dy - less / 2},
@@ -81,9 +82,8 @@
     if (result.facet && result.facet.column && !result.facet.row) Object.assign(result, {facet: result.facet.column, columns: 1});
     // Each panel of a column has the axis that those of a row share.
     if (result.facet && result.columns === 1) result.resolve = {...result.resolve, axis: {x: "independent", ...(result.resolve || {}).axis}};
-    if (result.facet && result.facet.header) {
-      result.facet = {...result.facet, header: {...result.facet.header, labelExpr: broken(Math.floor(fit.room / LETTER))}};
-    }
+    const header = (result.facet || {}).header;
+    if (header) result.facet = {...result.facet, header: {...header, labelExpr: broken(Math.floor(fit.room / LETTER), header)}};
     if (result.layer && result.layer.some((one) => kind(one) === "rect") && fit.digits === "none") {
       result.layer = result.layer.filter((one) => kind(one) !== "text");
     }

@@ -6,7 +6,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.style import display_name, names_of, wide_bounds
-from classwise.core.markup import decimal, escape
+from classwise.core.markup import decimal, escape, printed_name
 from classwise.core.spec import Spec
 
 
@@ -43,7 +43,10 @@ def final_settings(settings: xr.DataArray) -> pd.DataFrame:
 
 
 def plain_table(table: pd.DataFrame) -> str:
-    """Return a table in HTML without a border."""
+    """Return a table in HTML without a border, attacks and defences as papers print them."""
+    for level in ("defence", "attack", "training"):
+        table = table.rename(index=printed_name, level=level) if level in table.index.names else table
+        table = table.rename(columns=printed_name, level=level) if level in table.columns.names else table
     return table.to_html(border=0)
 
 
