@@ -125,6 +125,7 @@ def record(spec: Spec, *evaluations: Evaluation, accuracy: float = 0.5, per_clas
     folder, names = store.recorded_folder(spec), class_names(spec.dataset)
     attrs = {"spec": spec.json(), "id": spec.id, "device": "a CPU", "commit": "abc"}
     history = dataset(classes=names, per_class=per_class).assign_attrs(attrs)
+    history["uncertainty"] = xr.zeros_like(history["count"].sum("predicted"), dtype="float32")
     history["averaged"] = ("epoch", np.ones(history.sizes["epoch"], dtype=bool))
     if spec.averages:
         every = np.ones((history.sizes["epoch"], len(spec.averages)), dtype=bool)

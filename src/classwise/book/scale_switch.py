@@ -153,10 +153,10 @@ def check_executed(notebook: Path, name: str, scale: str, *, complete: bool) -> 
 def check(cells: Sequence["NotebookNode"], name: str, scale: str, *, complete: bool) -> None:
     """Raise NotebookFailed if a cell failed for another reason than a missing result.
 
-    A result is missing where NotRecorded says so or a selection fails, which the same cell does not on digits, where all are; and
-    behind such a cell where a name is not defined. If all are recorded, only what a scale never has is missing.
+    A result is missing where NotRecorded says so, and behind such a cell where a name is not defined. If all are recorded, only
+    what a scale never has is missing.
     """
-    lacking = {kind.__name__ for kind in ((NotAtScale,) if complete else (NotAtScale, NotRecorded, KeyError))}
+    lacking = {kind.__name__ for kind in ((NotAtScale,) if complete else (NotAtScale, NotRecorded))}
     for number, error in _errors(cells):
         if error.ename not in lacking:
             raise NotebookFailed(f"{name} failed at scale {scale} in cell {number}: {error.ename}: {error.evalue}")

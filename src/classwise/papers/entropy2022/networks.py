@@ -22,6 +22,14 @@ EVALUATIONS = tuple(Evaluation(attack=name) for name in ("clean", "pgd-20", "mar
 AUTOATTACK = "autoattack|strong|cr"
 
 
+def strong_attack(outcomes: xr.Dataset) -> str:
+    """Return the attack of these outcomes that stands for AutoAttack; NotRecorded if they have none."""
+    names = [name for name in AUTOATTACK.split("|") if name in outcomes.attack]
+    if not names:
+        raise NotRecorded("results under AutoAttack, or what stands for it, are not recorded")
+    return names[0]
+
+
 # By the name that `tables` reads from a row: its defence, and the options in which it differs from what that has by default.
 NETWORKS: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "pgd-at": ("pgd-at", {}),

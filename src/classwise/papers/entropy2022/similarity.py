@@ -77,9 +77,9 @@ def forms(statistics: xr.Dataset) -> xr.DataArray:
 
 def blocks(outcomes: xr.Dataset, *names: str) -> xr.Dataset:
     """Return the sums of features of some networks by block, of the seeds that all of them have; NotRecorded without any."""
-    data = features.select_sums(outcomes.sel(defence=list(names)))
+    data = features.select_sums(outcomes.sel(defence=[name for name in names if name in outcomes.defence]))
     known = (data.images > 0).any([dim for dim in data.images.dims if dim not in ("defence", "seed")]).all("defence")
-    if not bool(known.any()):
+    if data.sizes["defence"] < len(names) or not bool(known.any()):
         raise NotRecorded(f"features of {', '.join(names)} are not recorded")
     return data.isel(seed=np.flatnonzero(known))
 

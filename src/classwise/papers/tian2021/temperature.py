@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.core.spec import Evaluation
 from classwise.papers.claims import ClaimMeasure
 from classwise.papers.measures import extra_drop_of_vulnerable
@@ -154,8 +155,10 @@ def stack_temperatures(outcomes: xr.Dataset, grid: Sequence[int] = INVERSE) -> x
 
     PGD is at inverse "1", in each form: its direction is that of Temperature-PGD at T = 1. A defence that was also evaluated with
     its cosines is one more along `defence`, named by `combine.network_name`. form: "stable" and "published". grid: the values of
-    1 / T; a network without all of them is left out.
+    1 / T; a network without all of them is left out. NotRecorded without Temperature-PGD.
     """
+    if "inverse" not in outcomes.dims:
+        raise NotRecorded("results under Temperature-PGD are not recorded")
     attacks = [str(name).partition("@")[0] for name in outcomes.attack.values]
     named = outcomes.assign_coords(attack=attacks, inverse=list(map(combine.inverse_name, outcomes["inverse"].values)))
     plain, hot = (named.sel(attack=name, drop=True) for name in BOTH_ATTACKS)
