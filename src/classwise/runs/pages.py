@@ -6,6 +6,7 @@ from typing import Any
 
 import xarray as xr
 
+from classwise.core.errors import NotRecorded
 from classwise.papers import registry, scales
 from classwise.papers.sections import Part, Request, Section
 from classwise.runs.artifacts import scenes
@@ -49,7 +50,7 @@ def claim_inputs(section: str, request: Request) -> Mapping[str, xr.Dataset]:
         named = (*how.needs, *how.optional)
         try:
             arranged[name] = how.function(*map(data.get, named))
-        except KeyError:  # a network that it selects is not recorded, unless the plan says that all are
+        except NotRecorded:
             if not any(parts[part][1].incomplete for part in named if part in parts):
                 raise
     return Present(arranged)

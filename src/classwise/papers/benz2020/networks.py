@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.core.datasets import base_dataset
-from classwise.core.errors import NotAtScale
+from classwise.core.errors import NotAtScale, NotRecorded
 from classwise.papers.sections import Part, Request
 from classwise.papers.selection import VULNERABLE_PAIRS
 from classwise.papers.variants import ONCE, Variant, Variants
@@ -115,7 +115,10 @@ def is_above_chance(outcomes: xr.Dataset, along: str = "setting") -> xr.DataArra
     """Return along a dimension whether the overall accuracy of pgd-at is significantly above chance under each attack.
 
     outcomes: also along defence and attack. Significantly: the 95 % interval (Wilson) lies above the share of the largest class.
+    NotRecorded without pgd-at.
     """
+    if "pgd-at" not in outcomes.defence:
+        raise NotRecorded("results of PGD-AT are not recorded")
     count = pooling.pool(outcomes).sel(defence="pgd-at", drop=True)
     rates, images = intervals.wilson_of(metrics.overall, count), metrics.images(count)
     assert rates is not None

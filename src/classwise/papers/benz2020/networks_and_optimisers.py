@@ -33,8 +33,10 @@ _trainings = _settings(lambda scale: networks.STEP if scale == "paper" else netw
 
 
 def _pairs(*parts: xr.Dataset | None) -> xr.Dataset:
-    """Return the networks that also have a standard training."""
+    """Return the networks that also have a standard training; NotRecorded without any."""
     both = _judged(_networks)(*parts)
+    if "standard" not in both.defence:
+        raise NotRecorded("standard training of these networks is not recorded")
     present = both.truth.sel(defence="standard") >= 0
     return both.isel(setting=present.any([dim for dim in present.dims if dim != "setting"]).values)
 
