@@ -118,7 +118,7 @@ def list_runs(
 
 @app.command("show")
 def show_run(
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="An id that `classwise list` prints, or its first characters.")],
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="An id that `classwise list` prints, its beginning, or a folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show one run: the accuracy of each class under each evaluation, and its settings."""
@@ -128,11 +128,8 @@ def show_run(
     if as_json:
         return print(json.dumps(run, indent=1))
     out = Console(width=_width() or 160)
-    if len(run["evaluations"]) > 3:
-        out.print(listing.overview_table(run["evaluations"]), "--json prints the intervals, too\n", highlight=False)
+    out.print(*listing.evaluation_tables(run["evaluations"], out.width), sep="\n", highlight=False)
     for evaluation in run["evaluations"]:
-        if len(run["evaluations"]) <= 3:
-            out.print(listing.evaluation_table(evaluation))
         for sentence, figure in evaluation["warnings"].items():
             line = f"sanity warning for {evaluation['title']}: {sentence} ({figure})"
             out.print(line, style="yellow", highlight=False, soft_wrap=True)

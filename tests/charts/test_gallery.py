@@ -123,7 +123,7 @@ def test_widgets_attack_the_class_and_the_network_that_are_chosen_without_a_char
     shown = gallery.attack_widgets(attacker, SPECS, Evaluation(attack="pgd-20"))
     boxes = {box.description: box for box in shown.children[0].children}
     assert list(boxes) == ["class", "network", "attack", "which 4 images", "radius, times that of the evaluation"]
-    assert boxes["class"].options == tuple("0123456789")
+    assert boxes["class"].options == tuple(zip("0123456789", "0123456789", strict=True))
     boxes["class"].value, boxes["network"].value = "8", "trades"
     assert (asked[-1], called[-1]) == (("trades", "pgd-20"), ("8", "0.1"))
     assert len(shown.children) == 2

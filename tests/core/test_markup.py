@@ -5,7 +5,7 @@ from html import unescape
 import pytest
 from nbconvert.filters import markdown2html
 
-from classwise.core.markup import decimal, escape
+from classwise.core.markup import decimal, escape, printed_name
 
 NAMES = ["<b>|*x_", "[a](b)", "a`b`", "&lt;", "$x$", "~~x~~", "\\|", '" onclick="', "plain-name 8"]
 
@@ -29,3 +29,17 @@ def test_usual_names_are_unchanged():
 )
 def test_zero_has_no_sign(value, digits, text):
     assert decimal(value, digits) == text
+
+
+def test_attacks_and_defences_are_printed_as_papers_do_and_words_as_they_are():
+    names = {
+        "pgd-at": "PGD-AT",
+        "trades (λ=6)": "TRADES (λ=6)",
+        "pgd-20 at 1/2 ε": "PGD-20 at 1/2 ε",
+        "standard, clean images": "standard training, clean images",
+        "trades-ccm-ccr, strong": "TRADES-CCM-CCR, APGD-CE + APGD-T",
+    }
+    names |= {
+        name: name for name in ("label-smoothing", "fat cat", "at night", "transferred pgd-20", "cat, dog", "PGD-AT, clean")
+    }
+    assert {name: printed_name(name) for name in names} == names

@@ -107,16 +107,23 @@ def test_a_run_is_shown_class_by_class_and_then_by_its_settings(rows, command, c
     assert lines[-1].split()[0] not in ("dataset", "eps", "width")  # which are not at their default
 
 
-def test_a_run_with_many_evaluations_is_shown_in_one_table(rows, command, capsys, monkeypatch):
+def test_a_run_with_many_evaluations_is_shown_in_one_table_where_that_fits(rows, command, capsys, monkeypatch):
     (one,) = listing.run(store.run_folder(SPECS[0]))["evaluations"]
-    part = {**one, "title": "some classes", "classes": one["classes"][:2]}
-    shown = {**listing.run(store.run_folder(SPECS[0])), "evaluations": [one, part, one, one]}
-    monkeypatch.setattr(listing, "run", lambda folder: shown)
-    assert command("show", store.run_folder(SPECS[0]).name) == 0
+    titles = {"some classes": one["classes"][:2], "pgd-20": one["classes"], "clean b": one["classes"], "clean a": one["classes"]}
+    shown = [{**one, "title": title, "classes": classes} for title, classes in [*titles.items(), *titles.items()]]
+    run = {**listing.run(store.run_folder(SPECS[0])), "evaluations": shown}
+    monkeypatch.setattr(listing, "run", lambda folder: run)
+    assert command("show", str(store.run_folder(SPECS[0]))) == 0
     head, *lines = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert head == ["accuracy,", "%", "all", *map(str, range(10))]
-    assert (len(lines[0]), len(lines[1])) == (4 + 1 + 10, 2 + 1 + 2)
-    assert lines[0][5:7] == lines[1][3:] == [f"{row['accuracy']:.0f}" for row in part["classes"]]
+    assert head[-11:] == ["all", *map(str, range(10))]
+    assert [line[: -11 if len(line) > 10 else 2] for line in lines[:4]] == [
+        ["clean", "a"],
+        ["clean", "b"],
+        ["pgd-20"],
+        ["some", "classes"],
+    ]
+    assert lines[2][2:4] == lines[3][3:5] == [f"{row['accuracy']:.0f}" for row in one["classes"][:2]]
+    assert len(listing.evaluation_tables(shown, 80)) == len(shown)
 
 
 def test_list_and_show_print_json(rows, command, capsys):

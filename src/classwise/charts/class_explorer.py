@@ -17,6 +17,7 @@ from classwise.charts.descriptions import LINES, describe, extent, panel_title
 from classwise.charts.primitives import Choice, Show, class_lines, explorer, highlight, lines_with_bands
 from classwise.charts.style import CHOSEN, GREY, PERCENT, Category, display_name, frame, label_angle, names_of, tooltip
 from classwise.core.identity import radius_name
+from classwise.core.markup import printed_name
 from classwise.stats import aggregate, intervals, metrics
 
 # As many predicted classes have a bar.
@@ -122,8 +123,8 @@ def category_explorer(count: xr.DataArray, by: Category, start: str | None = Non
     shown = " && ".join(f"datum.{dim} == chosen_{display_name(dim)}" for dim in further) or "true"
     base, of_class = _counted(rows(count.sel({by.field: values})), shown)
     now = of_class.transform_filter(f"datum.{by.field} == chosen_{by.field}")
-    text = extent(frame(last), ["label"], f"Accuracy, {', '.join(first.values())}")
-    wide = max(_LEAST_WIDTH, _WIDTH - _NAME * max(map(len, values)))
+    text = extent(frame(last), ["label"], f"Accuracy, {printed_name(', '.join(first.values()))}")
+    wide = max(_LEAST_WIDTH, _WIDTH - _NAME * max(map(len, by.printed)))
     shares = _predictions(now, names_of(count, "predicted"), by.field, title)
     chart = _by_row(base, of_class, by).properties(width=wide) & shares.properties(width=wide)
     return explorer(describe(chart, f"One class by {title}", text), choices)

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from classwise.charts.style import CLASSES
 from classwise.core.markup import printed_name
 
 # Letters in a line of a title and of a subtitle.
@@ -83,5 +84,6 @@ def _where(rows: pd.DataFrame, names: Sequence[str], row: pd.Series) -> str:
     """Return what sets a row apart from others: " (class 8, epoch 2)"."""
     values = {name: row[name] for name in names if rows[name].nunique() > 1}
     plain = {name: f"{value:g}" if isinstance(value, float) else value for name, value in values.items()}
-    words = ", ".join(_NAMED[name].format(value) if name in _NAMED else printed_name(str(value)) for name, value in plain.items())
+    printed = {name: value if name in CLASSES else printed_name(str(value)) for name, value in plain.items()}
+    words = ", ".join(_NAMED.get(name, "{}").format(value) for name, value in printed.items())
     return f" ({words})" if words else ""

@@ -104,8 +104,12 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
         at = {"y": alt.datum(0)} if shown.vertical else {"x": alt.datum(0)}
         chart = alt.layer(alt.Chart(table).mark_rule(color=GREY, aria=False).encode(**at), chart, data=table)
     if band is not None:
+        names = alt.Axis(labelExpr=members.label_text)
         both = table.merge(_place(band).rename(columns={"low": "from", "high": "to"}).drop(columns="value"))
-        y, x = alt.Y(members.encoding, sort=list(members.values), title=None), alt.X("from:Q", title=axis, scale=scale)
+        y, x = (
+            alt.Y(members.encoding, sort=list(members.values), title=None, axis=names),
+            alt.X("from:Q", title=axis, scale=scale),
+        )
         bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14).encode(y=y, x=x, x2="to:Q")
         chart = alt.layer(bar, chart, data=both)
     letters = max(map(len, members.printed), default=0)

@@ -227,6 +227,11 @@ class Choice:
         steps = {round(after - before, 9) for before, after in pairwise(numbers)}
         return (numbers[0], numbers[-1], steps.pop()) if len(numbers) == len(self.options) and len(steps) == 1 else None
 
+    @property
+    def labels(self) -> list[str]:
+        """The options as readers see them: attacks and defences as papers print them."""
+        return [name if "class" in self.name else printed_name(name) for name in map(str, self.options)]
+
     def param(self, *, bound: bool) -> alt.Parameter:
         """Return the chart's parameter; if `bound`, with a control of Vega."""
         if not bound:
@@ -235,7 +240,7 @@ class Choice:
             low, high, step = self.slider
             control: Any = alt.binding_range(min=low, max=high, step=step, name=self.label)
         else:
-            labels = [name if "class" in self.label else printed_name(name) for name in map(str, self.options)]
+            labels = self.labels if self.labels != list(map(str, self.options)) else alt.Undefined
             control = alt.binding_select(options=list(self.options), labels=labels, name=self.label)
         return alt.param(name=self.name, value=self.value, bind=control)
 
@@ -245,7 +250,9 @@ class Choice:
 
         kind = ipywidgets.SelectionSlider if self.slider else ipywidgets.Dropdown
         style = {"description_width": "initial"}  # the label is not cut
-        return kind(options=list(self.options), value=self.value, description=self.label, style=style)
+        return kind(
+            options=list(zip(self.labels, self.options, strict=True)), value=self.value, description=self.label, style=style
+        )
 
 
 @dataclass(frozen=True)

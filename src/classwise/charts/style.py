@@ -46,7 +46,7 @@ VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "d
 SEQUENTIAL = ("#fffaf3", "#fdbb84", "#dc3823", "#7f0000")
 INKS, INK_CHANGES = ("#000000", "#ffffff"), 2 / 3
 # Columns of classes.
-_CLASSES = ("label", "predicted", "partner", "other", "removed")
+CLASSES = ("label", "predicted", "partner", "other", "removed", "attacked")
 # The width of a letter in the names along an axis, in pixels.
 _LETTER = 8
 # The column of a page in pixels: a wider chart would be scaled down, and its text with it.
@@ -120,7 +120,7 @@ class Category:
     @property
     def printed(self) -> list[str]:
         """The values as papers print them where they are attacks or defences, which classes are not."""
-        return [name if self.field in _CLASSES else printed_name(name) for name in map(str, self.values)]
+        return [name if self.field in CLASSES else printed_name(name) for name in map(str, self.values)]
 
     @property
     def label_text(self) -> Any:

@@ -42,11 +42,15 @@ def final_settings(settings: xr.DataArray) -> pd.DataFrame:
     return pd.DataFrame(last, index=index, columns=columns).map("{:.2f}".format)
 
 
+def _printed(name: object) -> str:
+    return printed_name(str(name))
+
+
 def plain_table(table: pd.DataFrame) -> str:
     """Return a table in HTML without a border, attacks and defences as papers print them."""
     for level in ("defence", "attack", "training"):
-        table = table.rename(index=printed_name, level=level) if level in table.index.names else table
-        table = table.rename(columns=printed_name, level=level) if level in table.columns.names else table
+        table = table.rename(index=_printed, level=level) if level in table.index.names else table
+        table = table.rename(columns=_printed, level=level) if level in table.columns.names else table
     return table.to_html(border=0)
 
 

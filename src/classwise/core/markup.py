@@ -17,13 +17,15 @@ _PRINTED = {
     "free-at": "Free-AT",
 }
 _CAPITALS = re.compile(
-    r"(a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|trades|he|ccm|ccr|cfa|ema|fawa|rs|r?m?rw|drw|\d+))*"
+    r"^((a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|trades|he|ccm|ccr|cfa|ema|fawa|rs|"
+    r"r?m?rw|drw|rst|ce|t|\d+))*)(?=$| \(| at )"
 )
 
 
 def printed_name(name: str) -> str:
-    """Return an attack or a defence as papers print it, "PGD-AT" for "pgd-at"; other names as they are."""
-    return _PRINTED.get(name) or (name.upper() if _CAPITALS.fullmatch(name) else name)
+    """Return an attack or a defence as papers print it, and each of several, "PGD-AT, clean"; other names as they are."""
+    parts = (_PRINTED.get(part) or _CAPITALS.sub(lambda found: found[0].upper(), part) for part in name.split(", "))
+    return ", ".join(parts)
 
 
 def class_name(name: str) -> str:

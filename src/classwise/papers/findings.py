@@ -82,9 +82,11 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     answer = text(words, attack=attack, name=name, base=base, gain=gains.sel(defence=name))
     levels = f"The worst class of {printed_name(name)} is at {after}, the worst class of {printed_name(base)} at {before}."
     some = [printed_name(str(one)) for one in better.defence.values[better.values]]
-    number = f"In the worst class, {len(some) or 'none'} of {plural(gains.sizes['defence'], 'defence')} "
-    number += f"{'gain' if len(some) > 1 else 'gains'} significantly over {printed_name(base)}, corrected for their number"
-    number += f": {', '.join(some)}." if 0 < len(some) < 6 else "."
+    named = f"({', '.join(some)}) " if 0 < len(some) < 6 else ""
+    number = f"In the worst class, {len(some) or 'none'} of {plural(gains.sizes['defence'], 'defence')} {named}"
+    number += (
+        f"{'gain' if len(some) > 1 else 'gains'} significantly over {printed_name(base)}, corrected for the number of defences."
+    )
     return f"**{effect(gains.sel(defence=name), answer)}**", f"{levels} {number}"
 
 

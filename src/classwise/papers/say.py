@@ -17,7 +17,6 @@ from classwise.stats import bootstrap
 
 # The beginning of a sentence whose interval contains the value of no effect.
 UNCLEAR = "No clear effect"
-MINUS = "\u2212"
 _OPPOSITE = {"low": "high", "high": "low"}
 
 
@@ -80,7 +79,7 @@ def most_often_below(relative: xr.DataArray) -> str:
 def _quantity(value: float, unit: str, digits: int) -> str:
     number = decimal(value, digits) if np.isfinite(value) else "unknown"
     unit = "point" if (unit, number.lstrip("-")) == ("points", "1") else unit
-    return f"{number.replace('-', MINUS)}{' ' * bool(unit)}{unit}"
+    return number.replace("-", "\u2212") + " " * bool(unit) + unit
 
 
 def interval(bounds: xr.DataArray, unit: str = "", digits: int = 0) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import xarray as xr
 from rich.console import JustifyMethod
-from rich.table import Table
+from rich.table import Column, Table
 
 from classwise.core import results
 from classwise.core.errors import UserError, check_known, unknown
@@ -38,6 +38,8 @@ _FIRST = ("id", "dataset", "defence", "seed", "differs in")
 _SHARED = ("dataset", "model", "folder", "device", "commit")
 # The longest that a cell may be, the first that lets the table fit; with the last, columns that do not fit are left out.
 _LONGEST = (1000, 60, 40, 30, 24, 20, 16, 12)
+# The least width of the names of evaluations.
+_TITLE = 40
 # The measures of all classes, with their units.
 _MEASURES = {"overall": "%", "worst": "%", "mcd": "points", "cv": "points²"}
 
@@ -207,7 +209,7 @@ def folder_of(run_id: str) -> Path:
         folders.setdefault(folder.name.rpartition("-")[2], folder)
     if not folders:
         raise UserError(f"there are no runs yet in {data_folder()}; `classwise run` computes them")
-    matching = [number for number, folder in folders.items() if number.startswith(run_id) or folder.name == run_id]
+    matching = [number for number, folder in folders.items() if number.startswith(run_id) or folder.name == Path(run_id).name]
     if not matching:
         raise UserError(f"there is no run {run_id!r}; `classwise list` prints the ids of all {len(folders)}")
     if len(matching) > 1:
@@ -270,14 +272,20 @@ def _text(value: object) -> str:
     return "-" if value in (None, (), {}) else _short(value)
 
 
-def overview_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
-    """Return evaluations of `run` as a table of accuracies in percent, a row each: all images, then each class."""
+def evaluation_tables(evaluations: Sequence[Mapping[str, Any]], width: int) -> list[Table]:
+    """Return evaluations of `run` as one table of accuracies, where there are more than three and it fits, or a table each."""
     names = list(dict.fromkeys(row["class"] for one in evaluations for row in one["classes"]))
-    listed = Table("accuracy, %", "all", *names, box=None)
-    for one in evaluations:
+    if len(evaluations) <= 3 or width < _TITLE + sum(max(len(name), 4) + 2 for name in ("all", *names)):
+        return [evaluation_table(one) for one in evaluations]
+    columns = [Column(name, no_wrap=True) for name in ("all", *names)]
+    listed = Table("accuracy, % (intervals: --json)", *columns, box=None)
+    # Clean images are the same at each radius.
+    several = {one["title"]: one for one in evaluations}
+    for title in sorted(several, key=lambda title: (not title.startswith("clean"), title)):
+        one = several[title]
         rates = {row["class"]: f"{row['accuracy']:.0f}" for row in one["classes"] if row["images"]}
-        listed.add_row(one["title"], f"{one['measures']['overall']['value']:.1f}", *(rates.get(name, "") for name in names))
-    return listed
+        listed.add_row(title, f"{one['measures']['overall']['value']:.1f}", *(rates.get(name, "") for name in names))
+    return [listed]
 
 
 def evaluation_table(evaluation: Mapping[str, Any]) -> Table:

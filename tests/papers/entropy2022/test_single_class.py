@@ -170,7 +170,7 @@ def test_images_that_are_predicted_as_the_attacked_class_are_counted():
         arranged["transferred"](alone, moved),
         arranged["training"](alone, alone.sel(attack=["pgd-20"])),
     )
-    value = shares.sel(bound="value", of="transferred pgd-20")
+    value = shares.sel(bound="value", of="transferred PGD-20")
     assert value.sel(images_of="all other classes").values == pytest.approx(np.full(10, 30))
     assert value.sel(images_of="the attacked class").values == pytest.approx(np.full(10, 80))
     training = shares.sel(bound="value", of="training images, pgd-20", images_of="the attacked class")

@@ -81,7 +81,7 @@ def orders(outcomes: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
             (value, p), whose = agreement.kendall_w(metrics.accuracy(count)), "with ours" if ours else "of others"
             cells = {f"networks {whose}": count.sizes["network"], f"W {whose}": decimal(value, 2), f"p {whose}": p_text(p)}
             rows.setdefault((kind, attack), {}).update(cells)
-    return pd.DataFrame(rows).T.rename_axis(["training", "images"])
+    return pd.DataFrame(rows).T.rename_axis(["kind", "images"])
 
 
 def tested_claims(outcomes: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:

@@ -227,10 +227,10 @@ def constant_answers(statistics: xr.Dataset) -> xr.DataArray:
 
 MEAN_IMAGES = "cosine of mean images"  # unknown of recorded results
 PREDICTORS: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
-    "cosine of mean features, standard training": alike,
+    "cosine of mean features in standard training": alike,
     MEAN_IMAGES: partial(alike, source=PIXELS),
-    "confusion by standard training, attacked": partial(confusion_rate, network=STANDARD),
-    "confusion by PGD-AT, attacked": partial(confusion_rate, network=ROBUST),
+    "confusion in standard training under attack": partial(confusion_rate, network=STANDARD),
+    "confusion in PGD-AT under attack": partial(confusion_rate, network=ROBUST),
 }
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import NotAtScale, NotRecorded, UserError
+from classwise.core.markup import printed_name
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import variants
 from classwise.papers.entropy2022.tables import TABLES
@@ -241,7 +242,7 @@ def rate_as_attacked_class(outcomes: xr.Dataset, transferred: xr.Dataset, traini
     kinds = {
         "clean": alone.isel(attack=[0]),
         attack: alone.isel(attack=[-1]),
-        f"transferred {attack}": transferred.sel(shown=TRANSFERRED, drop=True),
+        f"transferred {printed_name(attack)}": transferred.sel(shown=TRANSFERRED, drop=True),
         f"training images, {attack}": training.sel(shown=TRAINING, drop=True),
     }
     count = combine.concat_named("of", kinds, lambda some: pooling.pool(some).isel(defence=0, attack=0, drop=True))

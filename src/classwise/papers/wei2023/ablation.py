@@ -159,6 +159,8 @@ def setting_draws(outcomes: xr.Dataset, draws: int, seed: int, *, setting: str, 
 def stack_offsets(along: str, calibrated: str, without: str, outcomes: xr.Dataset, swept: xr.Dataset) -> xr.Dataset:
     """Return the network without a calibration, the usual offset and others, on the seeds that all of them have."""
     plain = pgd_outcomes(outcomes)
+    if not {without, calibrated} <= set(plain.defence.values.tolist()):
+        raise NotRecorded(f"results of {without} and {calibrated} are not recorded")
     parts = {WITHOUT: plain.sel(defence=[without]), USUAL: plain.sel(defence=[calibrated])}
     parts |= {f"{value:g}": swept.sel({along: value}, drop=True) for value in swept[along].values.tolist()}
     return combine.combine(along, combine.shared_seeds(parts))
