@@ -82,7 +82,7 @@ def epoch_explorer(history: xr.Dataset, show: Show | None = None, design: float 
     ]
     shown = "datum.defence == chosen_defence && datum.images_are == chosen_images && datum.split == chosen_split"
     along = Along(EPOCH, "epoch", "epoch", between=True)
-    text = extent(frame(last), ["label"], f"Robust accuracy of {first} on test images after the last epoch")
+    text = extent(frame(last), ["label"], f"Robust accuracy of {printed_name(first)} on test images after the last epoch")
     chart = panels_along(rows(count, design), labels, along, shown)
     return explorer(describe(chart, "One class over the epochs", text), choices, show)
 

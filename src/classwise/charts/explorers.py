@@ -3,6 +3,7 @@
 Rates are in percent.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from classwise.charts.gallery import png_address
 from classwise.charts.primitives import Choice, explorer
 from classwise.charts.style import CHOSEN, GREY, HIGHEST, LOWEST, PERCENT, THEIRS, Category, frame, names_of, tooltip, wide_bounds
 from classwise.core.errors import NotRecorded
+from classwise.core.markup import printed_name
 
 _DEFENCE = "ranking_defence"
 _SHAPES = ["circle", "square", "diamond"]
@@ -36,7 +38,7 @@ def class_ranking(
     for column, (_, other) in zip(_MARKS, others, strict=False):
         table = table.merge(frame(other, column), how="left")
     chart = alt.layer(*_ranks(table, list(accuracies))).properties(width=500, height=19 * first.sizes["label"])
-    text = extent(table[table["defence"] == defences[0]], ["label"], f"Accuracy of {defences[0]} {of_dots}")
+    text = extent(table[table["defence"] == defences[0]], ["label"], f"Accuracy of {printed_name(defences[0])} {of_dots}")
     chart = describe(chart, title or "Robust accuracy of each class", text)
     return explorer(chart, [Choice(_DEFENCE, list(defences), defences[0], "defence")])
 
@@ -103,7 +105,9 @@ def similar_classes(cosine: xr.DataArray, share: xr.DataArray, start: str, netwo
     y = alt.Y("value:Q", title=up, scale=PERCENT)
     right = bars(mistakes, "mistaken for", "its images, mistaken for", y, tooltip("predicted", value=up))
     first = near[(near["label"] == start) & (near["defence"] == network) & (near["label"] != near["predicted"])]
-    text = extent(first, ["predicted"], f"Cosines of class {start} with other classes in {network}", "", "cosine", 2)
+    text = extent(
+        first, ["predicted"], f"Cosines of class {start} with other classes in {printed_name(network)}", "", "cosine", 2
+    )
     return explorer(describe(left | right, "One class: what is similar to it, and what it is mistaken for", text), choices)
 
 
@@ -157,17 +161,18 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     ]
     alone = [(table[one] > table[other]).groupby(table["label"]).sum().max() for one in names for other in names]
     most = max(1, *map(int, alone))
+    printed = json.dumps({name: printed_name(name) for name in names})
+    one, two = (f"'only ' + ({printed})[{choice}]" for choice in ("chosen_method", "other_method"))
     base = (
         alt.Chart(table.rename(columns={name: f"{CORRECT}{name}" for name in names}))
         .transform_calculate(sign=f"datum['{CORRECT}' + chosen_method] - datum['{CORRECT}' + other_method]")
         .transform_filter("datum.sign != 0")
-        .transform_calculate(side="datum.sign > 0 ? 'only ' + chosen_method : 'only ' + other_method", what="'' + datum.sign")
+        .transform_calculate(side=f"datum.sign > 0 ? {one} : {two}", what="'' + datum.sign")
     )
-    legend = "'only ' + (datum.value == '1' ? chosen_method : other_method)"
     sides = alt.Color(
         "what:N",
         scale=alt.Scale(domain=["1", "-1"], range=[HIGHEST, LOWEST]),
-        legend=alt.Legend(title=None, labelExpr=legend, labelLimit=300),
+        legend=alt.Legend(title=None, labelExpr=f"datum.value == '1' ? {one} : {two}", labelLimit=300),
     )
     up = alt.Axis(format="d", labelExpr="abs(datum.value)", tickMinStep=1)
     bars = base.transform_aggregate(images="sum(sign)", groupby=["label", "side", "what"]).mark_bar()
@@ -180,7 +185,8 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     same = alt.Chart(alt.InlineData(values=[{}])).transform_filter("chosen_method == other_method")
     same = same.mark_text().encode(x=alt.value(280), y=alt.value(85), text=alt.value("Choose two different methods."))
     lost, won = (int(((table[first] - table[second]) == sign).sum()) for sign in (-1, 1))
-    text = f"Only {first} classifies {won} images correctly, only {second} {lost} images, of {len(table)}."
+    ours, theirs = printed_name(first), printed_name(second)
+    text = f"Only {ours} classifies {won} images correctly, only {theirs} {lost} images, of {len(table)}."
     chart: Any = (bars + same).properties(width=560, height=170)
     if pictured:
         chart = chart & _pictures(base, sides)

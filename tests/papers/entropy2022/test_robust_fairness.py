@@ -168,4 +168,4 @@ def test_the_explorer_shows_the_cosines_of_one_class_next_to_its_mistakes():
     spec = explorers.similar_classes(cosine, mixed, "3", "pgd-at").to_dict()
     chosen = {one["name"]: one["value"] for one in spec["params"]}
     assert chosen == {"chosen_class": "3", "chosen_network": "pgd-at", "chosen_attack": "pgd-20"}
-    assert "class 3 with other classes in pgd-at" in spec["description"]
+    assert "class 3 with other classes in PGD-AT" in spec["description"]

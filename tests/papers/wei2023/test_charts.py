@@ -43,7 +43,7 @@ def test_a_metric_has_a_panel_for_each_title_and_a_colour_for_each_attack(counts
     )
     chart = charts.metric_sweep({"all images, %": value, "worst class, %": value + 5}, SETTING, "attack", "Over the radius")
     svg = drawn(chart)
-    for words in (">all images, %<", ">worst class, %<", ">pgd-20<", ">8/255<"):
+    for words in (">all images, %<", ">worst class, %<", ">PGD-20<", ">8/255<"):
         assert words in svg, words
     assert "Worst class, %: 25 % (clean" in chart.to_dict()["description"]
 

@@ -18,6 +18,7 @@ from classwise.charts.class_explorer import Along, panels_along, rows
 from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import Choice, explorer, fade, legend_selection, lines_with_bands, panels
 from classwise.core.identity import exact_radius, radius_value
+from classwise.core.markup import printed_name
 from classwise.stats import intervals, metrics
 
 # How far apart the names at the ends of lines stand, as a share of all values.
@@ -223,7 +224,7 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float]) -> Any:
         alt.Chart(table.head(1)).mark_rule(strokeWidth=1.5, color="#888", aria=False).encode(y=alt.datum(1.0)),
     ]
     last = table[(table["epoch"] == epochs[-1]) & (table["network"] == networks[0])].assign(value=lambda rows: first + rows["t"])
-    text = extent(last, ["label"], f"{networks[0]} after the last epoch, lambda {first:g}", "", digits=2)
+    text = extent(last, ["label"], f"{printed_name(networks[0])} after the last epoch, lambda {first:g}", "", digits=2)
     subtitle = "Line: 1, the uniform setting. Dashed: mean of the classes. Ticks: what this network was trained with next."
     chart = alt.layer(*marks).properties(width=580, height=220)
     return explorer(describe(chart, "What the rule gives each class", text, subtitle), choices)
