@@ -167,7 +167,7 @@ def test_the_first_chart_of_a_page_is_titled_by_numbers_that_it_shows(book, name
 @pytest.mark.parametrize("name", [name for name in DRAWN if name != "pgd"])
 def test_the_finding_of_a_page_is_short_and_says_whether_its_effect_is_clear(book, name):
     assert findings_of(name)
-    for finding in findings_of(name):
+    for finding in (one.replace("\u2212", "-") for one in findings_of(name)):
         intervals = re.findall(r"\((-?[\d.]+) to (-?[\d.]+)\)", finding)
         assert len(finding.split()) <= 30, finding
         assert len(intervals) <= 1, finding
