@@ -16,7 +16,6 @@ import pandas as pd
 import xarray as xr
 
 from classwise.core.errors import UserError, check_known
-from classwise.core.markup import printed_name
 from classwise.stats import metrics
 
 Place = Mapping[str, object]
@@ -130,11 +129,7 @@ def comparison_table(count: xr.DataArray, table: xr.Dataset, over: Sequence[str]
     }
     if list(map(str, mine.label.values)) == list(map(str, rates.label.values)):
         pairs |= {str(name): (mine.sel(label=name), rates.sel(label=name)) for name in rates.label.values}
-    columns = {
-        f"{printed_name(name)}, {who}": some
-        for name, both in pairs.items()
-        for who, some in zip(("ours", "theirs"), both, strict=True)
-    }
+    columns = {f"{name}, {who}": some for name, both in pairs.items() for who, some in zip(("ours", "theirs"), both, strict=True)}
     flat = {key: some.drop_vars("label", errors="ignore").to_series().reorder_levels([*over]) for key, some in columns.items()}
     order = table.overall.transpose(*over).to_series().dropna().index
     compared = pd.DataFrame(flat).reindex(order).map(lambda value: "" if pd.isna(value) else f"{value:.1f}")
