@@ -136,7 +136,7 @@ MISSING = ("NotRecorded", "no run")
     [
         ([MISSING], False, None),
         ([MISSING, ("NameError", "name 'result' is not defined")], False, None),
-        ([("KeyError", "\"not all values found in index 'defence'\"")], False, None),
+        ([("KeyError", "\"not all values found in index 'defence'\"")], False, 0),
         ([MISSING], True, 0),
         ([("NotAtScale", "no two methods"), ("NameError", "name 'gain' is not defined")], True, None),
         ([("NotAtScale", "this scale has no runs for 'epochs'")], True, None),

@@ -58,7 +58,7 @@ def test_axes_legends_and_panels_print_defences_and_attacks_as_papers_do_and_cla
     bounds = BOUNDS.assign_coords(label=["mart", "1", "2"])
     for look in ({"colour": "defence", "panel": "attack"}, {"colour": "attack", "panel": "defence"}):
         svg = drawn(plots.dots(bounds, "label", "gap, points", "Gaps", **look))
-        assert {"mart", "standard training", "PGD-AT", "PGD-20"} <= set(re.findall(r"<text[^>]*>([^<]*)</text>", svg)), look
+        assert {"mart", "standard", "PGD-AT", "PGD-20"} <= set(re.findall(r"<text[^>]*>([^<]*)</text>", svg)), look
 
 
 def test_labels_of_a_line_keep_apart():

@@ -45,6 +45,8 @@ VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "d
 # to the second. On a dark page charts.js turns both scales and the inks around.
 SEQUENTIAL = ("#fffaf3", "#fdbb84", "#dc3823", "#7f0000")
 INKS, INK_CHANGES = ("#000000", "#ffffff"), 2 / 3
+# What charts, on phones at least, have no room for.
+_SHORTER = {"standard training": "standard", "constraint relaxation": "CR"}
 # Columns of classes.
 CLASSES = ("label", "predicted", "partner", "other", "removed", "attacked")
 # The width of a letter in the names along an axis, in pixels.
@@ -119,8 +121,9 @@ class Category:
 
     @property
     def printed(self) -> list[str]:
-        """The values as papers print them where they are attacks or defences, which classes are not."""
-        return [name if self.field in CLASSES else printed_name(name) for name in map(str, self.values)]
+        """The values as papers print them where they are attacks or defences, which classes are not, and shorter."""
+        names = [name if self.field in CLASSES else printed_name(name) for name in map(str, self.values)]
+        return [", ".join(_SHORTER.get(part, part) for part in name.split(", ")) for name in names]
 
     @property
     def label_text(self) -> Any:
