@@ -105,9 +105,8 @@ def similar_classes(cosine: xr.DataArray, share: xr.DataArray, start: str, netwo
     y = alt.Y("value:Q", title=up, scale=PERCENT)
     right = bars(mistakes, "mistaken for", "its images, mistaken for", y, tooltip("predicted", value=up))
     first = near[(near["label"] == start) & (near["defence"] == network) & (near["label"] != near["predicted"])]
-    text = extent(
-        first, ["predicted"], f"Cosines of class {start} with other classes in {printed_name(network)}", "", "cosine", 2
-    )
+    what = f"Cosines of class {start} with other classes in {printed_name(network)}"
+    text = extent(first, ["predicted"], what, "", "cosine", 2)
     return explorer(describe(left | right, "One class: what is similar to it, and what it is mistaken for", text), choices)
 
 

@@ -106,11 +106,9 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
     if band is not None:
         names = alt.Axis(labelExpr=members.label_text)
         both = table.merge(_place(band).rename(columns={"low": "from", "high": "to"}).drop(columns="value"))
-        y, x = (
-            alt.Y(members.encoding, sort=list(members.values), title=None, axis=names),
-            alt.X("from:Q", title=axis, scale=scale),
-        )
-        bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14).encode(y=y, x=x, x2="to:Q")
+        y = alt.Y(members.encoding, sort=list(members.values), title=None, axis=names)
+        bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14)
+        bar = bar.encode(y=y, x=alt.X("from:Q", title=axis, scale=scale), x2="to:Q")
         chart = alt.layer(bar, chart, data=both)
     letters = max(map(len, members.printed), default=0)
     # On a phone, names break after some fifteen letters.
