@@ -46,7 +46,9 @@ def opened(
     """
     wrong: list[str] = []
     size = {"width": width, "height": 900}
-    context = browser.new_context(offline=True, color_scheme=scheme, viewport=size, java_script_enabled=script)
+    # A colour that is changing has another contrast than before and after.
+    still = {"reduced_motion": "reduce", "color_scheme": scheme}
+    context = browser.new_context(offline=True, viewport=size, java_script_enabled=script, **still)
     context.set_default_timeout(PATIENCE)
     try:
         page = context.new_page()
