@@ -292,6 +292,19 @@ def test_another_scheme_redraws_the_charts_and_keeps_what_was_chosen_and_a_mark_
         expect(tooltip).to_be_hidden()
 
 
+def test_tooltips_and_what_is_said_of_marks_print_defences_as_axes_do(visit):
+    with visit("defences") as page:
+        all_drawn(page, "defences")
+        said = page.locator(".vega-embed:visible .mark-symbol.role-mark path[aria-label*='defence:']")
+        names = {re.search("defence: ([^;]*)", label)[1] for label in said.evaluate_all("all => all.map((one) => one.ariaLabel)")}
+        assert {"PGD-AT", "TRADES"} <= names == set(map(markup.printed_name, names))
+        page.locator(".vega-embed:visible .mark-symbol.role-mark path[aria-label*='defence: TRADES;']").first.hover()
+        rows = page.locator("#vg-tooltip-element tr")
+        expect(rows.filter(has_text="defence")).to_contain_text("TRADES")
+        titles = rows.locator(".key").all_inner_texts()
+        assert len(set(titles)) == len(titles) > 5
+
+
 def test_what_was_picked_in_a_legend_stays_picked_when_the_chart_is_drawn_again(visit):
     with visit(FAIRNESS, "light") as page:
         all_drawn(page, FAIRNESS)

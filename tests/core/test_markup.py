@@ -39,7 +39,5 @@ def test_attacks_and_defences_are_printed_as_papers_do_and_words_as_they_are():
         "standard, clean images": "standard training, clean images",
         "trades-ccm-ccr, strong": "TRADES-CCM-CCR, APGD-CE + APGD-T",
     }
-    names |= {
-        name: name for name in ("label-smoothing", "fat cat", "at night", "transferred pgd-20", "cat, dog", "PGD-AT, clean")
-    }
+    names |= {name: name for name in ("class-balanced", "fat cat", "at night", "transferred pgd-20", "cat, dog", "PGD-AT, clean")}
     assert {name: printed_name(name) for name in names} == names

@@ -24,7 +24,7 @@ def sums():
 def test_terms_compute_what_they_say_and_know_what_they_read():
     wider = value(mcd, "standard", "pgd-20|pgd-40") - value(mcd, "pgd-at", "pgd-20|pgd-40")
     assert float(wider(sums())) == 20
-    assert wider.words == "gap (MCD) of standard, pgd-20 minus gap (MCD) of pgd-at, pgd-20"
+    assert wider.words == "gap (MCD) of standard training under PGD-20 minus gap (MCD) of PGD-AT under PGD-20"
     assert wider.needs == (("standard", "pgd-20|pgd-40"), ("pgd-at", "pgd-20|pgd-40"))
     ratio = value(accuracy, "standard", "pgd-40", label="a") / value(overall, "pgd-at", "pgd-40")
     assert float(ratio(sums())) == pytest.approx(90 / 50)
@@ -69,7 +69,7 @@ def test_rows_and_measures_belong_together(monkeypatch):
     monkeypatch.setattr(terms, "rows_of", lambda section: [row for _, row in terms.read(f"{HEADER}\n{ROW}")])
     (claim,) = terms.claims("p/s", {"c": value(mcd, "pgd-at")})
     assert (claim.defences, claim.attacks, claim.low) == (("pgd-at",), ("clean",), 1)
-    assert claim.measured == "gap (MCD) of pgd-at, no attack"
+    assert claim.measured == "gap (MCD) of PGD-AT without attack"
     (extreme,) = terms.claims("p/s", {"c": {"measure": least(value(mcd, "a"), value(mcd, "b")), "attacks": ("x",)}})
     assert (extreme.defences, extreme.attacks) == (("a", "b"), ("x",))
     with pytest.raises(UserError, match=r"no row for the measure 'd': add it\. unknown claim 'd'; there are: c"):

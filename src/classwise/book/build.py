@@ -25,6 +25,7 @@ from rich.console import Console
 import classwise
 from classwise.book import data, execution, notebooks, pages
 from classwise.book.execution import HOME
+from classwise.core import markup
 from classwise.core.errors import UserError
 from classwise.core.files import digest, write
 from classwise.core.markup import plural
@@ -75,7 +76,8 @@ def scripts() -> list[Path]:
     # Altair's page template loads nothing from the network if VEGA_DEBUG already holds its versions.
     versions = {"vega": display.VEGA_VERSION, "vegalite": display.VEGALITE_VERSION, "vegaembed": display.VEGAEMBED_VERSION}
     debug = json.dumps({f"{name}_version": version for name, version in versions.items()})
-    charts = f"window.VEGA_DEBUG = {debug};\n" + (_BOOK / "charts.js").read_text()
+    names = json.dumps([markup.PRINTED, markup.CAPITALS.pattern])
+    charts = f"window.VEGA_DEBUG = {debug};\nwindow.PRINTED_NAMES = {names};\n" + (_BOOK / "charts.js").read_text()
     if not vega.exists() or not vega.read_text().endswith(charts):
         bundle = vl_convert.javascript_bundle(vl_version=vl_version_for_vl_convert())  # type: ignore[call-arg]
         # In a function, since its top-level names would collide with those of other scripts.

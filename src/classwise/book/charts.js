@@ -14,7 +14,7 @@
     const theme = printing() ? "light" : document.documentElement.dataset.theme;
     return theme === "dark" || theme === "light" ? theme : night.matches ? "dark" : "light";
   };
-  const look = (options, name) => ({...options, actions: false, renderer: "svg", theme: name === "dark" ? "dark" : undefined,
+  const look = (options, name) => ({...options, actions: false, renderer: "svg", tooltip, theme: name === "dark" ? "dark" : undefined,
     config: {...(options || {}).config, background: "transparent", ...inks[name]}});
   // What stands out on a white page does not on a dark one: colours of charts/style.py, and what takes their place.
   const lighter = {
@@ -174,6 +174,19 @@
       if (free && box) shown.push(box);
     }
   }
+  // Tooltips, and what screen readers say of marks, print attacks and defences as axes do (`printed_name` in core/markup.py).
+  const [NAMED, CAPITALS] = window.PRINTED_NAMES, capitals = new RegExp(CAPITALS);
+  const printed = (name) => String(name).split(", ").map((one) => NAMED[one] || one.replace(capitals, (part) => part.toUpperCase())).join(", ");
+  const tooltip = {formatTooltip: (value, sanitize) => {
+    const row = ([key, one]) => `<tr><td class="key">${sanitize(key)}</td><td class="value">${sanitize(printed(one))}</td></tr>`;
+    return typeof value === "object" ? `<table>${Object.entries(value).map(row).join("")}</table>` : sanitize(value);
+  }};
+  function spoken(svg) {
+    for (const mark of svg.querySelectorAll(".role-mark [aria-label]")) {
+      const said = mark.getAttribute("aria-label"), now = said.replace(/(: )([^;]+)/g, (_, colon, one) => colon + printed(one));
+      if (now !== said) mark.setAttribute("aria-label", now);
+    }
+  }
   // A chart that is hidden has no width: it is drawn for that of the page, and for its place once it is shown.
   const hidden = (chart) => !element(chart).clientWidth;
   const width = (chart) => element(chart).clientWidth || document.documentElement.clientWidth - 48;
@@ -226,9 +239,10 @@
   // Words are compared again when a choice has moved them.
   function watch(chart) {
     const svg = element(chart).querySelector("svg");
+    const renew = () => { uncovered(svg); spoken(svg); };
     let waiting = 0;
-    uncovered(svg);
-    const moved = new MutationObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => uncovered(svg)); });
+    renew();
+    const moved = new MutationObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(renew); });
     moved.observe(svg, {subtree: true, childList: true, characterData: true, attributeFilter: ["transform"]});
   }
   const element = (chart) => typeof chart.place === "string" ? document.querySelector(chart.place) : chart.place;

@@ -175,7 +175,9 @@ def metric_scatter(
     kept = table["value"] >= _LEAST * table["value"].max()
     drawn, domains = _with_names(table[kept].reset_index(drop=True), named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
-    tips = tooltip("defence", value=axes[0], low="", high="", value2=axes[1], low2="", high2="", cost="training, seconds|.0f")
+    first = {"value": axes[0], "low": "all images, from", "high": "all images, to"}
+    second = {"value2": axes[1], "low2": "worst class, from", "high2": "worst class, to"}
+    tips = tooltip("defence", **first, **second, cost="training, seconds|.0f")
     base = alt.Chart(drawn).transform_calculate(kind=f"datum.defence == {_HIGHLIGHTED} ? 'chosen' : datum.front")
     base = base.encode(tooltip=tips if cost is not None else tips[:-1])
     hues = alt.Scale(domain=["chosen", "best", "other"], range=[CHOSEN, HIGHEST, GREY])

@@ -7,16 +7,17 @@ CHART = "text/vnd.classwise.chart"
 # What Markdown, HTML or a formula would read as markup; each is written as an entity of HTML.
 _MARKUP = str.maketrans({character: f"&#{ord(character)};" for character in "&<>\"'|*_`[]$~\\"})
 
-# Attacks and defences that papers print otherwise than in capitals, and all that they print in capitals.
-_PRINTED = {
+# Attacks and defences that papers print otherwise than in capitals, and all that they print in capitals; charts.js reads both.
+PRINTED = {
     "standard": "standard training",
     "strong": "APGD-CE + APGD-T",
     "cr": "constraint relaxation",
     "autoattack": "AutoAttack",
     "cw": "C&W",
     "free-at": "Free-AT",
+    "label-smoothing": "label smoothing",
 }
-_CAPITALS = re.compile(
+CAPITALS = re.compile(
     r"^((a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|trades|he|ccm|ccr|cfa|ema|fawa|rs|"
     r"r?m?rw|drw|rst|ce|t|\d+))*)(?=$| \(| at )"
 )
@@ -24,7 +25,7 @@ _CAPITALS = re.compile(
 
 def printed_name(name: str) -> str:
     """Return an attack or a defence as papers print it, and each of several, "PGD-AT, clean"; other names as they are."""
-    parts = (_PRINTED.get(part) or _CAPITALS.sub(lambda found: found[0].upper(), part) for part in name.split(", "))
+    parts = (PRINTED.get(part) or CAPITALS.sub(lambda found: found[0].upper(), part) for part in name.split(", "))
     return ", ".join(parts)
 
 

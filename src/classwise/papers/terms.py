@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import UserError, check_known, unknown
+from classwise.core.markup import printed_name
 from classwise.papers.claims import FAMILIES, MAIN, Claim, first_sentence
 from classwise.stats import agreement, metrics
 
@@ -62,9 +63,9 @@ def value(metric: metrics.Metric, defence: str, attack: str = "clean", label: st
         return value.sel(label=label, drop=True) if label else value
 
     name = _WORDS.get(metric.__name__, metric.__name__.replace("_", " "))
-    places = [defence, *([f"class {label}"] if label else []), *(f"{dim} {member}" for dim, member in at.items())]
+    places = [printed_name(defence), *([f"class {label}"] if label else []), *(f"{dim} {member}" for dim, member in at.items())]
     first = attack.split("|")[0]
-    words = f"{name} of {', '.join(places)}, {'no attack' if first == 'clean' else first}"
+    words = f"{name} of {', '.join(places)} {'without attack' if first == 'clean' else f'under {printed_name(first)}'}"
     return Term(words, compute, ((defence, attack),))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core.errors import NotRecorded
+from classwise.core.markup import printed_name
 from classwise.papers.benz2020.networks import mark_vulnerable
 from classwise.papers.claims import first_sentence
 from classwise.papers.sections import Derived, Member, join_parts
@@ -78,7 +79,8 @@ def difference(count: xr.DataArray, measure: metrics.Metric) -> xr.DataArray:
 
 def change(measure: metrics.Metric, first: str, second: str, attack: str = "pgd-20") -> Term:
     """Return the measure of a claim: a measure after one training minus the same after another ("a|b": the first recorded)."""
-    words = f"{first_sentence(measure)}: {first.replace('|', ' or ')} minus {second}"
+    names = " or ".join(map(printed_name, first.split("|"))), printed_name(second)
+    words = f"{first_sentence(measure)}: {' minus '.join(names)}"
     needs = (first, attack), (second, attack)
     return Term(words, lambda sums: difference(sums["count"].isel(attack=0, drop=True), measure), needs)
 
