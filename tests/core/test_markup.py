@@ -38,6 +38,10 @@ def test_attacks_and_defences_are_printed_as_papers_do_and_words_as_they_are():
         "pgd-20 at 1/2 ε": "PGD-20 at 1/2 ε",
         "standard, clean images": "standard training, clean images",
         "trades-ccm-ccr, strong": "TRADES-CCM-CCR, APGD-CE + APGD-T",
+        "label-smoothing": "PGD-AT with label smoothing",
+        "trades-smoothed (λ=6)": "TRADES with label smoothing (λ=6)",
+        "cr": "constraint relaxation",
+        "cw": "C&W",
     }
     names |= {name: name for name in ("class-balanced", "fat cat", "at night", "transferred pgd-20", "cat, dog", "PGD-AT, clean")}
     assert {name: printed_name(name) for name in names} == names

@@ -175,15 +175,19 @@
     }
   }
   // Tooltips, and what screen readers say of marks, print attacks and defences as axes do (`printed_name` in core/markup.py).
-  const [NAMED, CAPITALS] = window.PRINTED_NAMES, capitals = new RegExp(CAPITALS);
-  const printed = (name) => String(name).split(", ").map((one) => NAMED[one] || one.replace(capitals, (part) => part.toUpperCase())).join(", ");
+  const [NAMED, CAPITALS] = window.PRINTED_NAMES, capitals = new RegExp(CAPITALS), ofClasses = /\bclass\b|^(other|partner|attacked)$/;
+  function printed(column, name) {
+    const part = (one) => Object.hasOwn(NAMED, one) ? NAMED[one] : one.replace(capitals, (found) => found.toUpperCase());
+    const each = (one) => one.replace(/^.*?(?= \(|$)/, part);
+    return ofClasses.test(column) ? String(name) : String(name).split(", ").map(each).join(", ");
+  }
   const tooltip = {formatTooltip: (value, sanitize) => {
-    const row = ([key, one]) => `<tr><td class="key">${sanitize(key)}</td><td class="value">${sanitize(printed(one))}</td></tr>`;
+    const row = ([key, one]) => `<tr><td class="key">${sanitize(key)}</td><td class="value">${sanitize(printed(key, one))}</td></tr>`;
     return typeof value === "object" ? `<table>${Object.entries(value).map(row).join("")}</table>` : sanitize(value);
   }};
   function spoken(svg) {
     for (const mark of svg.querySelectorAll(".role-mark [aria-label]")) {
-      const said = mark.getAttribute("aria-label"), now = said.replace(/(: )([^;]+)/g, (_, colon, one) => colon + printed(one));
+      const said = mark.getAttribute("aria-label"), now = said.replace(/([^;:]+): ([^;]+)/g, (_, column, one) => `${column}: ${printed(column.trim(), one)}`);
       if (now !== said) mark.setAttribute("aria-label", now);
     }
   }
@@ -243,7 +247,7 @@
     let waiting = 0;
     renew();
     const moved = new MutationObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(renew); });
-    moved.observe(svg, {subtree: true, childList: true, characterData: true, attributeFilter: ["transform"]});
+    moved.observe(svg, {subtree: true, childList: true, characterData: true, attributeFilter: ["transform", "aria-label"]});
   }
   const element = (chart) => typeof chart.place === "string" ? document.querySelector(chart.place) : chart.place;
   // A link may set controls of a chart by their names, claims.html?ledger_verdict=holds; with a figure, only of its charts.

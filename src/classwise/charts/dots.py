@@ -10,8 +10,7 @@ import xarray as xr
 
 from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import NONE, Choice, dots_with_intervals, fade, legend_selection, panels
-from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, display_name, frame, tooltip, wide_bounds
-from classwise.core.markup import printed_name
+from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, display_name, frame, short_name, tooltip, wide_bounds
 from classwise.stats import intervals, metrics
 
 
@@ -171,7 +170,7 @@ def metric_scatter(
     worse = (one[:, None] <= one) & (other[:, None] <= other) & ((one[:, None] < one) | (other[:, None] < other))
     table["cost"] = 1.0 if cost is None else table["defence"].map(frame(cost).set_index("defence")["value"]).fillna(1.0)
     table["front"] = np.where(worse.any(1), "other", "best")
-    table["text"] = table["defence"].map(printed_name)
+    table["text"] = table["defence"].map(short_name)
     kept = table["value"] >= _LEAST * table["value"].max()
     drawn, domains = _with_names(table[kept].reset_index(drop=True), named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]

@@ -46,7 +46,7 @@ VERDICT_COLOURS = {"holds": "#0f8aff", "fails": "#e05a00", "open": "#8a8a8a", "d
 SEQUENTIAL = ("#fffaf3", "#fdbb84", "#dc3823", "#7f0000")
 INKS, INK_CHANGES = ("#000000", "#ffffff"), 2 / 3
 # What charts, on phones at least, have no room for.
-_SHORTER = {"standard training": "standard", "constraint relaxation": "CR"}
+_SHORTER = {"standard training": "standard", "constraint relaxation": "CR", " with label smoothing": " with LS"}
 # Columns of classes.
 CLASSES = ("label", "predicted", "partner", "other", "removed", "attacked")
 # The width of a letter in the names along an axis, in pixels.
@@ -122,8 +122,7 @@ class Category:
     @property
     def printed(self) -> list[str]:
         """The values as papers print them where they are attacks or defences, which classes are not, and shorter."""
-        names = [name if self.field in CLASSES else printed_name(name) for name in map(str, self.values)]
-        return [", ".join(_SHORTER.get(part, part) for part in name.split(", ")) for name in names]
+        return [name if self.field in CLASSES else short_name(name) for name in map(str, self.values)]
 
     @property
     def label_text(self) -> Any:
@@ -198,6 +197,14 @@ def wide_bounds(bounds: xr.DataArray) -> pd.DataFrame:
 
 def names_of(array: xr.DataArray | xr.Dataset, dim: str = "label") -> list[str]:
     return [str(name) for name in array[dim].values]
+
+
+def short_name(name: str) -> str:
+    """Return an attack or a defence as papers print it, but shorter where charts have no room for it."""
+    name = printed_name(name)
+    for text, shorter in _SHORTER.items():
+        name = name.replace(text, shorter)
+    return name
 
 
 def display_name(name: str) -> str:

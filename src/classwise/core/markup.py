@@ -15,7 +15,9 @@ PRINTED = {
     "autoattack": "AutoAttack",
     "cw": "C&W",
     "free-at": "Free-AT",
-    "label-smoothing": "label smoothing",
+    "label-smoothing": "PGD-AT with label smoothing",
+    "trades-smoothed": "TRADES with label smoothing",
+    "standard-smoothed": "standard training with label smoothing",
 }
 CAPITALS = re.compile(
     r"^((a?pgd|(n-)?fgsm|trades|mart|fat|me|at|frl|rst|dafa|wat|faal|codat|csr|ldam)(-(at|trades|he|ccm|ccr|cfa|ema|fawa|rs|"
@@ -25,8 +27,10 @@ CAPITALS = re.compile(
 
 def printed_name(name: str) -> str:
     """Return an attack or a defence as papers print it, and each of several, "PGD-AT, clean"; other names as they are."""
-    parts = (PRINTED.get(part) or CAPITALS.sub(lambda found: found[0].upper(), part) for part in name.split(", "))
-    return ", ".join(parts)
+    parts = (part.partition(" (") for part in name.split(", "))
+    return ", ".join(
+        f"{PRINTED.get(head) or CAPITALS.sub(lambda found: found[0].upper(), head)}{gap}{rest}" for head, gap, rest in parts
+    )
 
 
 def class_name(name: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from classwise.core import datasets
-from classwise.core.markup import plural
+from classwise.core.markup import plural, printed_name
 from classwise.papers.scales import CLOSED_FORM, origin
 from classwise.stats.significance import p_value
 
@@ -246,7 +246,7 @@ def first_sentence(function: Callable[..., object]) -> str:
 
 
 def _listed(value: object) -> str:
-    return ", ".join(map(_listed, value)) if isinstance(value, tuple) else str(getattr(value, "__name__", value))
+    return ", ".join(map(_listed, value)) if isinstance(value, tuple) else printed_name(str(getattr(value, "__name__", value)))
 
 
 def number(value: float) -> str:

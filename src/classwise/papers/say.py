@@ -23,12 +23,12 @@ _OPPOSITE = {"low": "high", "high": "low"}
 class _Numbers(Formatter):
     def format_field(self, value: Any, spec: str) -> str:
         form, *directions = spec.split("|")
+        unit, _, digits = form.partition(",")
         bounded = isinstance(value, xr.DataArray) and "bound" in value.dims
         if not bounded:
             value = value.item() if isinstance(value, xr.DataArray) else value
-            if not directions:
+            if not directions and not digits.isdecimal():
                 return escape(printed_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
-        unit, _, digits = form.partition(",")
         falls = bool(directions) and float(value.sel(bound="value") if bounded else value) < 0
         opposite: Any = -value
         if bounded:
@@ -41,9 +41,9 @@ def text(template: str, **values: Any) -> str:
     """Return a template in Markdown with its values filled in.
 
     Bounds are written with their interval: {gap:points}, {share:%,1} with one digit, {r:,2} without a unit. With two phrases,
-    {gap:points|rises by ~|falls by ~}, the sign of the value chooses one, and ~ is the number without its sign; a number
-    that has no bounds may have phrases, too. Words are escaped, attacks and defences written as papers print them, {start:s}
-    is neither.
+    {gap:points|rises by ~|falls by ~}, the sign of the value chooses one, and ~ is the number without its sign. A number
+    that has no bounds may have phrases, or digits, {gap:,1}. Words are escaped, attacks and defences written as papers print
+    them, {start:s} is neither.
     """
     return _Numbers().vformat(template, (), values)
 

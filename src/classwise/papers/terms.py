@@ -65,7 +65,8 @@ def value(metric: metrics.Metric, defence: str, attack: str = "clean", label: st
     name = _WORDS.get(metric.__name__, metric.__name__.replace("_", " "))
     places = [printed_name(defence), *([f"class {label}"] if label else []), *(f"{dim} {member}" for dim, member in at.items())]
     first = attack.split("|")[0]
-    words = f"{name} of {', '.join(places)} {'without attack' if first == 'clean' else f'under {printed_name(first)}'}"
+    attacked = "without attack" if first == "clean" else f"under {printed_name(first)}"
+    words = f"{name} of {', '.join(places)}{',' * (len(places) > 1)} {attacked}"
     return Term(words, compute, ((defence, attack),))
 
 
