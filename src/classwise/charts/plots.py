@@ -94,6 +94,12 @@ def _digits(values: pd.Series) -> int:
     return 0 if largest >= 20 else 1 if largest >= 2 else 2
 
 
+def _numbers(table: pd.DataFrame, axis: str) -> dict[str, str]:
+    """Return the titles and formats of values and of the ends of their intervals, if any, for `tooltip`."""
+    form = f"|.{1 + _digits(table['value'])}f"
+    return {"value": axis + form} | ({"low": form, "high": form} if "low" in table else {})
+
+
 def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataArray | None = None, **look: Any) -> Any:
     """Return values with intervals, a line (vertical: a column) for each member of `rows`; grey: zero, or `band` (bounds)."""
     shown = Look(**look)
@@ -125,10 +131,10 @@ def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **
     table = table if isinstance(x, str) else table.merge(_place(x).rename(columns={"value": place}))
     table = table.assign(**{place: table[place].astype(float)}).sort_values(place)
     at = alt.X(f"{place}:Q", title=display_name(place), scale=alt.Scale(zero=False))
-    extra = {"low": "", "high": ""} if "low" in table else {}
-    tips = tooltip(*[str(dim) for dim in bounds.dims if dim not in ("bound", place)], value=axis, **extra, **{place: ""})
+    names = [str(dim) for dim in bounds.dims if dim not in ("bound", place)]
+    tips = tooltip(*names, **_numbers(table, axis), **{place: "|~g"})
     colour = hues.colour if hues else alt.value(HIGHEST)
-    table = table if extra else table.assign(low=table["value"], high=table["value"])
+    table = table if "low" in table else table.assign(low=table["value"], high=table["value"])
     chart = primitives.lines_with_bands(table, at, axis, colour, tips, scale=shown.scale(bounds), picked=picked)
     if shown.level is not None:
         rule = alt.Chart(table).mark_rule(color=GREY, strokeWidth=1.5, strokeDash=[5, 4], aria=False)
@@ -157,16 +163,15 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, 
     picked, hues = shown.hues(y)
     table = _table(y).merge(_place(across).rename(columns={"value": "across"}))
     names = [str(dim) for dim in y.dims if dim != "bound"]
-    extra = {"low": "", "high": ""} if "low" in table else {}
     base = alt.Chart(table).encode(
         x=alt.X("across:Q", title=axes[0], scale=replace(shown, domain=None).scale(across)),
         color=hues.colour if hues else alt.value(HIGHEST),
-        tooltip=tooltip(*names, across=f"{axes[0]}|.{1 + _digits(table['across'])}f", value=axes[1], **extra),
+        tooltip=tooltip(*names, across=f"{axes[0]}|.{1 + _digits(table['across'])}f", **_numbers(table, axes[1])),
     )
     faint = {"opacity": primitives.fade(picked)} if picked is not None else {}
     base = base.encode(**faint)
     up = alt.Y("value:Q", title=axes[1], scale=shown.scale(y))
-    marks = [base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=axes[1]), y2="high:Q")] if extra else []
+    marks = [base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=axes[1]), y2="high:Q")] if "low" in table else []
     marks.append(base.mark_circle(size=55).encode(y=up))
     if shown.label:  # in the colour of text, which stands out in either scheme
         words = alt.Chart(table).mark_text(dy=-5, align="right" if shown.most else "left", dx=-7 if shown.most else 7)
