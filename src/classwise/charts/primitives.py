@@ -11,7 +11,6 @@ import pandas as pd
 
 from classwise.charts import style
 from classwise.charts.style import CHOSEN, COLUMN, GREY, HIGHEST, LOWEST, PERCENT, Category, label_angle, tooltip
-from classwise.core.markup import printed_name
 
 # What the title of a legend says that can be clicked.
 CUE = "click to highlight"
@@ -230,7 +229,7 @@ class Choice:
     @property
     def labels(self) -> list[str]:
         """The options as readers see them: attacks and defences as papers print them."""
-        return [name if "class" in self.name else printed_name(name) for name in map(str, self.options)]
+        return [name if "class" in self.name else style.short_name(name) for name in map(str, self.options)]
 
     def param(self, *, bound: bool) -> alt.Parameter:
         """Return the chart's parameter; if `bound`, with a control of Vega."""
