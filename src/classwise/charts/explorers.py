@@ -11,23 +11,11 @@ import altair as alt
 import pandas as pd
 import xarray as xr
 
+from classwise.charts import style
 from classwise.charts.descriptions import describe, extent, panel_title
 from classwise.charts.gallery import png_address
 from classwise.charts.primitives import Choice, explorer
-from classwise.charts.style import (
-    CHOSEN,
-    GREY,
-    HIGHEST,
-    LOWEST,
-    PERCENT,
-    THEIRS,
-    Category,
-    frame,
-    names_of,
-    short_name,
-    tooltip,
-    wide_bounds,
-)
+from classwise.charts.style import CHOSEN, GREY, HIGHEST, LOWEST, PERCENT, THEIRS, Category, frame, names_of, tooltip, wide_bounds
 from classwise.core.errors import NotRecorded
 from classwise.core.markup import printed_name
 
@@ -173,7 +161,7 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
     ]
     alone = [(table[one] > table[other]).groupby(table["label"]).sum().max() for one in names for other in names]
     most = max(1, *map(int, alone))
-    printed = json.dumps({name: short_name(name) for name in names})
+    printed = json.dumps({name: style.short_name(name) for name in names})
     one, two = (f"'only ' + ({printed})[{choice}]" for choice in ("chosen_method", "other_method"))
     base = (
         alt.Chart(table.rename(columns={name: f"{CORRECT}{name}" for name in names}))
