@@ -303,6 +303,9 @@ def test_tooltips_and_what_is_said_of_marks_print_defences_as_axes_do(visit):
         expect(rows.filter(has_text="defence")).to_contain_text("TRADES")
         titles = rows.locator(".key").all_inner_texts()
         assert len(set(titles)) == len(titles) > 5
+        page.locator("[name=highlighted_defence]:visible").first.select_option("at-ccm")
+        expect(page.locator(".role-mark path[aria-label*='kind: chosen'][aria-label*='defence: AT-CCM']").first).to_be_attached()
+        expect(page.locator(".role-mark [aria-label*='defence: at-ccm']")).to_have_count(0)
 
 
 def test_what_was_picked_in_a_legend_stays_picked_when_the_chart_is_drawn_again(visit):

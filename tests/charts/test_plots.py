@@ -46,6 +46,16 @@ def test_a_chart_is_drawn_fits_the_page_and_describes_itself(name):
     assert tooltip_titles(chart).isdisjoint({"low", "high", "label", "across"})
 
 
+@pytest.mark.parametrize("name", ["dots", "lines", "points"])
+def test_a_tooltip_has_as_many_digits_as_its_values_need(monkeypatch, name):
+    for table in ("BOUNDS", "ONE", "EPOCHS"):
+        monkeypatch.setitem(globals(), table, globals()[table] / 1000)
+    tips = str(CHARTS[name]().to_dict())
+    ends = re.findall(r"'field': '(?:low|value|high)', 'format': '([^']+)'", tips)
+    assert len(ends) >= 3
+    assert set(ends) == {".3f"}
+
+
 def test_an_explorer_begins_with_the_member_that_is_named_and_keeps_its_axis():
     spec = CHARTS["chosen"]().to_dict()
     (control,) = [one for one in spec["params"] if "bind" in one]

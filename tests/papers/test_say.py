@@ -34,6 +34,10 @@ def test_templates_and_intervals_write_numbers_one_way():
     )
 
 
+def test_a_number_without_bounds_may_have_digits_and_has_no_minus_zero():
+    assert say.text("{low:,2} to {high:,2} of {all:,}", low=-1.5, high=-0.001, all=1200) == "\u22121.50 to 0.00 of 1,200"
+
+
 HOLDS = Verdict(Claim("c", "p/s", "1", "It is so.", mcd), "holds", "quick", "digits", 2, 1, 3, 0.001, 0.002, seeds=1, images=9)
 LACKING = Verdict(HOLDS.claim, "not tested", "quick", "digits", reason="it has no such classes")
 
