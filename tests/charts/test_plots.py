@@ -9,6 +9,7 @@ import xarray as xr
 from drawing import drawn, text_sizes, tooltip_titles, width_of
 
 from classwise.charts import plots, style
+from classwise.papers import say
 
 DIMS = {"defence": ["standard", "pgd-at"], "attack": ["clean", "pgd-20"], "label": ["0", "1", "2"]}
 VALUES = xr.DataArray(np.linspace(-20, 90, 12).reshape(2, 2, 3), DIMS, tuple(DIMS))
@@ -69,6 +70,15 @@ def test_axes_legends_and_panels_print_defences_and_attacks_as_papers_do_and_cla
     for look in ({"colour": "defence", "panel": "attack"}, {"colour": "attack", "panel": "defence"}):
         svg = drawn(plots.dots(bounds, "label", "gap, points", "Gaps", **look))
         assert {"mart", "standard", "PGD-AT", "PGD-20"} <= set(re.findall(r"<text[^>]*>([^<]*)</text>", svg)), look
+
+
+def test_columns_of_numbers_say_what_they_are_and_a_title_has_no_markup():
+    for names, title in ((["1", "2", "5"], {"1/T"}), (["1", "2", "all"], set())):
+        bounds = ONE.rename(label="inverse").assign_coords(inverse=names)
+        svg = drawn(
+            plots.dots(bounds, "inverse", "gap, points", say.text("{name} leads", name="cw"), panel="defence", vertical=True)
+        )
+        assert {"1/T", "C&amp;W leads"} & set(re.findall(r"<text[^>]*>([^<]*)</text>", svg)) == {"C&amp;W leads"} | title
 
 
 def test_labels_of_a_line_keep_apart():

@@ -1,5 +1,6 @@
 """Titles of charts, and their text alternatives: what a chart shows, in a sentence with numbers computed from its data."""
 
+import html
 import re
 import textwrap
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ LINES = "Blue: highest at the end. Orange: lowest. Grey: all others."
 def describe(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     """Return a chart with a title, and with `text` as its description, which screen readers read in place of the drawing."""
     lines: dict[str, Any] = {"subtitle": textwrap.wrap(subtitle, _SUBTITLE)} if subtitle else {}
-    title = re.sub(r"(?<![\w.-])-(?=\d)", "\u2212", title.replace(" %", "\u00a0%"))
+    title = re.sub(r"(?<![\w.-])-(?=\d)", "\u2212", html.unescape(title).replace(" %", "\u00a0%"))
     number = len(title) // (_TITLE + 1) + 1  # lines of about the same length
     return chart.properties(
         title=alt.Title(textwrap.wrap(title, len(title) // number + 6, break_on_hyphens=False), **lines), description=text

@@ -18,7 +18,7 @@ import xarray as xr
 from classwise.charts import primitives
 from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import Choice, explorer
-from classwise.charts.style import COLUMN, GREY, HIGHEST, Category, display_name, frame, names_of, tooltip, wide_bounds
+from classwise.charts.style import CLASSES, COLUMN, GREY, HIGHEST, Category, display_name, frame, names_of, tooltip, wide_bounds
 
 # A row of dots in pixels, and the share of an axis that labels of the same line stand apart.
 _ROW, _APART = 30, 0.1
@@ -103,7 +103,9 @@ def _numbers(table: pd.DataFrame, axis: str) -> dict[str, str]:
 def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataArray | None = None, **look: Any) -> Any:
     """Return values with intervals, a line (vertical: a column) for each member of `rows`; grey: zero, or `band` (bounds)."""
     shown = Look(**look)
-    (picked, hues), members, table = shown.hues(bounds), Category.from_array(bounds, rows), _table(bounds)
+    numbered = rows not in CLASSES and all(name.replace(".", "", 1).isdecimal() for name in names_of(bounds, rows))
+    members = Category.from_array(bounds, rows, display_name(rows) if numbered else None)
+    (picked, hues), table = shown.hues(bounds), _table(bounds)
     scale, form = shown.scale(bounds), f"{axis}|.{1 + _digits(table['value'])}f"
     chart = primitives.dots_with_intervals(table, members, form, hues, vertical=shown.vertical, scale=scale, picked=picked)
     if bool((bounds.min() < 0) & (bounds.max() > 0)):

@@ -68,7 +68,7 @@ def test_corruptions_stand_beside_the_attack_on_the_images_that_all_have():
     present = both.truth >= 0
     assert bool((present == (both.image % 2 == 0)).all())
     assert set(corruptions.select_severity(both).attack.values) == {"clean", "pgd-20", "fog", "contrast"}
-    assert corruptions.name_corruptions(both).corruption.values.tolist() == ["clean", "fog-3", "contrast-3", "fog-5"]
+    assert corruptions.name_corruptions(both).corruption.values.tolist() == ["clean", "fog 3", "contrast 3", "fog 5"]
 
 
 def test_a_network_without_a_corruption_has_no_images_and_one_that_nobody_has_is_left_out():
@@ -86,7 +86,10 @@ def test_losses_are_those_that_were_made():
     some = corruptions.select_severity(outcomes_with(tables).expand_dims(seed=[0]))
     count = pooling.pool(some)
     assert corruptions.drops(metrics.accuracy(count)).sel(defence="standard", corruption="fog").values == pytest.approx(30)
-    assert corruptions.name_corruptions(some).corruption.values.tolist() == ["clean", *corruptions.CORRUPTIONS]
+    assert corruptions.name_corruptions(some).corruption.values.tolist() == [
+        "clean",
+        *(name.replace("-", " ") for name in corruptions.CORRUPTIONS),
+    ]
 
 
 def test_the_correlation_is_that_of_the_profiles_of_opposite_halves():

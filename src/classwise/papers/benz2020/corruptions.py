@@ -116,8 +116,8 @@ CLAIMS = claims(
 
 
 def select_severity(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of the networks that have any, along attack: clean, attacked, and at SEVERITY by each corruption's name."""
-    names = {"clean": "clean", ATTACK: ATTACK} | {written: name for name, written in _AT_SEVERITY.items()}
+    """Return outcomes of the networks that have any, along attack: clean, attacked, and corrupted at SEVERITY ("shot noise")."""
+    names = {"clean": "clean", ATTACK: ATTACK} | {written: name.replace("-", " ") for name, written in _AT_SEVERITY.items()}
     known = {written: name for written, name in names.items() if written in outcomes.attack.values}
     present = (outcomes.truth >= 0).any([dim for dim in outcomes.truth.dims if dim != "defence"])
     kept = outcomes.isel(defence=np.flatnonzero(present)).sel(attack=list(known))
@@ -125,5 +125,6 @@ def select_severity(outcomes: xr.Dataset) -> xr.Dataset:
 
 
 def name_corruptions(outcomes: xr.Dataset) -> xr.Dataset:
-    """Return outcomes of `stack_corruptions` without the attack: along defence, seed and corruption, "clean" first."""
-    return outcomes.drop_sel(attack=ATTACK).rename(attack="corruption").transpose("defence", "seed", "corruption", ...)
+    """Return outcomes of `stack_corruptions` without the attack: along defence, seed and corruption ("fog 3"), "clean" first."""
+    shown = outcomes.drop_sel(attack=ATTACK).rename(attack="corruption").transpose("defence", "seed", "corruption", ...)
+    return shown.assign_coords(corruption=[str(name).replace("-", " ") for name in shown.corruption.values])
