@@ -9,7 +9,7 @@ import vl_convert
 from classwise import runs
 from classwise.charts import explorers, style
 from classwise.core.paths import build_folder, checkout
-from classwise.papers import home, registry, say
+from classwise.papers import home, registry
 from classwise.stats import intervals, metrics, pooling
 from tests import browser
 
@@ -35,8 +35,8 @@ def classes() -> str:
     request = runs.keep_recorded(registry.request(home.SECTION, runs.shown_scales(home.SECTION, "quick")[0]))
     count = pooling.pool(runs.outcomes(request.specs, request.evaluations)).sel(attack=["clean", home.ATTACK])
     rates, interval = metrics.accuracy(count), intervals.wilson(count.sel(attack=home.ATTACK, drop=True))
-    theirs, title = home.printed_rates(rates), say.text(home.TITLE, **home.extremes(rates, request.specs[0].dataset))
-    chart = explorers.class_ranking(home.marks(rates, theirs), interval, home.compared_defences(rates, theirs), title)
+    theirs = home.printed_rates(rates)
+    chart = explorers.class_ranking(home.marks(rates, theirs), interval, home.titles(rates, theirs))
     return str(vl_convert.vegalite_to_svg(chart.properties(background="white").to_json()))
 
 

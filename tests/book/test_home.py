@@ -90,14 +90,15 @@ def test_classes_are_compared_with_those_that_the_paper_prints():
     assert home.same_classes(None) == ""
     clean = rates + 5
     under = xr.concat([clean, rates], pd.Index(["clean", home.ATTACK], name="attack"))
-    said = say.text(home.FINDING, **home.extremes(under, "cifar10"))
+    said = say.text(home.FINDING, where="CIFAR-10", **home.extremes(under.isel(defence=0)))
     most, least = (round(float(end)) for end in (rates.max(), rates.min()))
     best, worst = (markup.plural_class(str(end.item())) for end in (rates.idxmax("label")[0], rates.idxmin("label")[0]))
     after = f"{most} % of {best}, but only {least} % of {worst}"
     assert said == f"**Under attack, a network trained by PGD-AT on CIFAR-10 still recognises {after}.**"
     falls = [f"from {float(end) + 5:.0f} to {float(end):.0f} %" for end in (rates.max(), rates.min())]
     title = f"PGD-AT: {best} fall {falls[0]}, {worst} {falls[1]}"
-    assert say.text(home.TITLE, **home.extremes(under, "cifar10")) == title
+    assert home.titles(under, theirs) == {"pgd-at": title}
+    assert home.titles(under.assign_coords(defence=["standard"]), None)["standard"].startswith("Standard training: ")
     assert [len(home.marks(under, some)) for some in (None, theirs)] == [2, 3]
     assert [markup.plural_class(name) for name in ("cat", "deer", "8")] == ["cats", "deer", "8s"]
     both = xr.concat([data, data], pd.Index(["clean", home.ATTACK], name="attack"))

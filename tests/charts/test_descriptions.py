@@ -106,7 +106,7 @@ CHARTS = {
     "curves.training_settings": lambda: curves.training_settings({"beta": CURVE.isel(images_are=0)}),
     "dots.class_accuracy": lambda: dots.class_accuracy(BOTH),
     "explorers.class_ranking": lambda: explorers.class_ranking(
-        {"attacked": measured(OF_DEFENCES)[0]}, measured(OF_DEFENCES)[1], [NETWORKS[-1]]
+        {"attacked": measured(OF_DEFENCES)[0]}, measured(OF_DEFENCES)[1], {NETWORKS[-1]: "Classes"}
     ),
     "dots.class_accuracy of one network": lambda: dots.class_accuracy(ATTACKED),
     "dots.metric_dots": lambda: dots.metric_dots({"mcd": bounded(LAST.rename(images_are="attack"))}, columns=3),

@@ -65,7 +65,10 @@ def test_the_ranking_draws_the_classes_of_the_chosen_defence_and_colours_the_bes
     pooled = count.sum("seed").sel(attack="pgd-10")
     rates = metrics.accuracy(pooled)
     marks = {"attacked": rates, "clean": rates + 1, "paper": rates - 3}
-    svg = drawn(explorers.class_ranking(marks, intervals.wilson(pooled), ["pgd-at", "standard"]))
+    chart = explorers.class_ranking(marks, intervals.wilson(pooled), {"pgd-at": "First title", "standard": "The other"})
+    svg = drawn(chart)
+    assert ">First title<" in svg
+    assert ">The other<" in drawn(chart, ranking_defence="standard")
     assert svg.count('aria-roledescription="point"') == 30
     assert svg.count('aria-roledescription="rule mark"') == 10
     assert all(f">{name}<" in svg for name in marks)

@@ -42,7 +42,10 @@
   }
   function title(given, room) {
     const {text, subtitle, ...rest} = given.text ? given : {text: given};
-    const lines = {text: wrapped(text, room, rest.fontSize || 13, rest.fontWeight || "bold")};
+    const folded = (some) => wrapped(some, room, rest.fontSize || 13, rest.fontWeight || "bold");
+    // A title that follows a control is an expression that picks one of several.
+    const each = ({expr}) => ({expr: expr.replace(/\["[^\]]*\]/g, (one) => JSON.stringify(folded(JSON.parse(one))))});
+    const lines = {text: text.expr ? each(text) : folded(text)};
     return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 12)} : {})};
   }
   // A Vega expression that breaks a label, or what another expression makes of it, into lines of at most so many letters.

@@ -21,11 +21,13 @@ LINES = "Blue: highest at the end. Orange: lowest. Grey: all others."
 def describe(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
     """Return a chart with a title, and with `text` as its description, which screen readers read in place of the drawing."""
     lines: dict[str, Any] = {"subtitle": textwrap.wrap(subtitle, _SUBTITLE)} if subtitle else {}
+    return chart.properties(title=alt.Title(title_lines(title), **lines), description=text)
+
+
+def title_lines(title: str) -> list[str]:
+    """Return a title, in Markdown without marks, in lines of about the same length."""
     title = re.sub(r"(?<![\w.-])-(?=\d)", "\u2212", html.unescape(title).replace(" %", "\u00a0%"))
-    number = len(title) // (_TITLE + 1) + 1  # lines of about the same length
-    return chart.properties(
-        title=alt.Title(textwrap.wrap(title, len(title) // number + 6, break_on_hyphens=False), **lines), description=text
-    )
+    return textwrap.wrap(title, len(title) // (len(title) // (_TITLE + 1) + 1) + 6, break_on_hyphens=False)
 
 
 def headline(chart: Any, finding: str) -> Any:

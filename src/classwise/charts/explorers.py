@@ -25,23 +25,21 @@ _SHAPES = ["circle", "square", "diamond"]
 _MARKS = {"clean": GREY, "theirs": THEIRS}
 
 
-def class_ranking(
-    accuracies: Mapping[str, xr.DataArray], interval: xr.DataArray, defences: Sequence[str], title: str = ""
-) -> Any:
+def class_ranking(accuracies: Mapping[str, xr.DataArray], interval: xr.DataArray, titles: Mapping[str, str]) -> Any:
     """Return the first accuracy of each class as a dot with its interval, sorted, the best and the worst in colour.
 
     accuracies: by words of the legend, with the dimensions defence and label; a second one, without an attack, and a third one,
-    of a paper, are hollow marks. `interval` has the further dimension bound. defences: to choose from in the box above the chart;
-    the first one is shown until then.
+    of a paper, are hollow marks. `interval` has the further dimension bound. titles: by the defences to choose from in the box
+    above the chart; the first one is shown until then.
     """
     (of_dots, first), *others = accuracies.items()
     table = frame(first).merge(wide_bounds(interval))
     for column, (_, other) in zip(_MARKS, others, strict=False):
         table = table.merge(frame(other, column), how="left")
     chart = alt.layer(*_ranks(table, list(accuracies))).properties(width=500, height=19 * first.sizes["label"])
-    text = extent(table[table["defence"] == defences[0]], ["label"], f"Accuracy of {printed_name(defences[0])} {of_dots}")
-    chart = describe(chart, title or "Robust accuracy of each class", text)
-    return explorer(chart, [Choice(_DEFENCE, list(defences), defences[0], "defence")])
+    start = next(iter(titles))
+    text = extent(table[table["defence"] == start], ["label"], f"Accuracy of {printed_name(start)} {of_dots}")
+    return explorer(describe(chart, titles[start], text), [Choice(_DEFENCE, list(titles), start, "defence", titles)])
 
 
 def _ranks(table: pd.DataFrame, kinds: Sequence[str]) -> list[Any]:

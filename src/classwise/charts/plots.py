@@ -63,18 +63,20 @@ class Look:
     def resize(self, chart: Any, width: int, height: int) -> Any:
         return chart.properties(width=self.width or width, height=self.height or height)
 
-    def finish(self, chart: Any, array: xr.DataArray, title: str, axis: str, picked: Any = None) -> Any:
-        """Return a chart with its control, its panels, its title and its description."""
+    def finish(self, chart: Any, array: xr.DataArray, title: str | Mapping[str, str], axis: str, picked: Any = None) -> Any:
+        """Return a chart with its control, its panels, its title, or one for each member to choose, and its description."""
         (name, _, unit), dims = axis.partition(", "), [str(dim) for dim in array.dims if dim != "bound"]
         table = _table(array)
         if self.choose:
             names = names_of(array, self.choose)
-            choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], display_name(self.choose))
+            titles = {} if isinstance(title, str) else title
+            choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], display_name(self.choose), titles)
             chart = chart.transform_filter(f"datum.{self.choose} == {choice.name}")
             table = table[table[self.choose] == choice.value]
         chart = primitives.panels(chart, Category.from_array(array, self.panel)) if self.panel else chart
         chart = chart.resolve_scale(x="independent", y="independent") if self.free else chart
         chart = chart.add_params(picked) if picked is not None else chart
+        title = title if isinstance(title, str) else title[choice.value]
         chart = describe(chart, title, extent(table, dims, name, unit, digits=_digits(table["value"])), self.below)
         return explorer(chart, [choice]) if self.choose else chart
 

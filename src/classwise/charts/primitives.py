@@ -1,7 +1,8 @@
 """The kinds of marks that charts are made of: heatmaps, dots with intervals, lines with bands, and panels of them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from classwise.charts import style
+from classwise.charts.descriptions import title_lines
 from classwise.charts.style import CHOSEN, COLUMN, GREY, HIGHEST, LOWEST, PERCENT, Category, label_angle, tooltip
 
 # What the title of a legend says that can be clicked.
@@ -211,13 +213,15 @@ border-top-color: currentColor; border-radius: 50%; animation: classwise-turn 0.
 class Choice:
     """One control: a drop-down list of `options`, or a slider where these are numbers in even steps.
 
-    name: of the chart's parameter, different from all columns of its data. label: what the reader sees.
+    name: of the chart's parameter, different from all columns of its data. label: what the reader sees. titles: of the chart, by
+    option, if it changes with them.
     """
 
     name: str
     options: Sequence[Any]
     value: Any
     label: str
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def slider(self) -> tuple[float, float, float] | None:
@@ -267,6 +271,10 @@ def explorer(chart: Any, choices: Sequence[Choice], show: Show | None = None) ->
 
     chart: None for controls and `show` alone. Widgets can also show what only a kernel can compute.
     """
+    for choice in (choice for choice in choices if choice.titles):
+        chart = chart.copy()
+        lines = {option: title_lines(title) for option, title in choice.titles.items()}
+        chart.title.text = alt.expr(f"({json.dumps(lines)})[{choice.name}]")
     if not style.live():
         return chart.add_params(*[choice.param(bound=True) for choice in choices])
     import ipywidgets

@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from classwise.core import datasets
+from classwise.charts.descriptions import capital
 from classwise.core.markup import plural_class, printed_name
 from classwise.papers import registry, say
 from classwise.papers.tian2021.attacks_and_defences import correlation_bounds
@@ -49,20 +49,24 @@ FINDING = (
 TITLE = "{name}: {best} fall from {most_clean:.0f} to {most:.0f} %, {worst} from {least_clean:.0f} to {least:.0f} %"
 
 
-def extremes(rates: xr.DataArray, dataset: str) -> dict[str, str | float]:
-    """Return the names and accuracies of the best and the worst class of the first compared defence, for FINDING and TITLE.
+def extremes(rates: xr.DataArray) -> dict[str, str | float]:
+    """Return the names and accuracies of the best and the worst class of one defence, for FINDING and TITLE.
 
-    rates: with the dimension attack, of which "clean" and ATTACK are used; the latter says which class is best.
+    rates: along label and attack, of which "clean" and ATTACK are used; the latter says which class is best.
     """
-    name = compared_defences(rates, printed_rates(rates))[0]
-    some = rates.sel(defence=name)
-    robust = some.sel(attack=ATTACK)
-    values: dict[str, str | float] = {"name": name, "where": datasets.title(dataset)}
+    robust = rates.sel(attack=ATTACK)
+    values: dict[str, str | float] = {"name": str(rates.defence.item())}
     for end, number, label in (("best", "most", robust.idxmax("label")), ("worst", "least", robust.idxmin("label"))):
-        both = some.sel(label=label.item())
+        both = rates.sel(label=label.item())
         values |= {end: plural_class(str(label.item())), number: both.sel(attack=ATTACK).item()}
         values[f"{number}_clean"] = both.sel(attack="clean").item()
     return values
+
+
+def titles(rates: xr.DataArray, theirs: xr.DataArray | None) -> dict[str, str]:
+    """Return TITLE of each compared defence by its name."""
+    names = compared_defences(rates, theirs)
+    return {name: capital(say.text(TITLE, **extremes(rates.sel(defence=name)))) for name in names}
 
 
 def marks(rates: xr.DataArray, theirs: xr.DataArray | None) -> dict[str, xr.DataArray]:

@@ -68,6 +68,12 @@ def ends(values: xr.DataArray, template: str, **more: Any) -> str:
     return text(template, **words, low=float(flat.min()), high=float(flat.max()), **more)
 
 
+def ends_by(dim: str, values: xr.DataArray, template: str, **more: Any) -> dict[str, str]:
+    """Return `ends` of each member of a dimension by its name, which is written for the name of the dimension, {defence}."""
+    names = [str(name) for name in values[dim].values]
+    return {name: ends(values.sel({dim: name}, drop=True), template, **{dim: name}, **more) for name in names}
+
+
 def most_often_below(relative: xr.DataArray) -> str:
     """Return as a title which class is significantly below average in most cases, from `intervals.relative_robustness`."""
     measured = relative.notnull().any("label")
