@@ -65,6 +65,13 @@ def test_an_explorer_begins_with_the_member_that_is_named_and_keeps_its_axis():
     assert spec["description"] == "Gap: 0 points (standard training, clean) to 90 points (PGD-AT, PGD-20)."
 
 
+def test_a_title_follows_the_choice():
+    titles = {"clean": 'No [attack], no "loss"', "pgd-20": "Attacked"}
+    chart = plots.points(BOUNDS, VALUES, ("x", "gap, points"), titles, panel="defence", choose="attack", first="pgd-20")
+    assert ">Attacked<" in drawn(chart)
+    assert f">{titles['clean']}<" in drawn(chart, chosen_attack="clean")
+
+
 def test_axes_legends_and_panels_print_defences_and_attacks_as_papers_do_and_classes_as_they_are():
     bounds = BOUNDS.assign_coords(label=["mart", "1", "2"])
     for look in ({"colour": "defence", "panel": "attack"}, {"colour": "attack", "panel": "defence"}):

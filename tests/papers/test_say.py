@@ -67,8 +67,8 @@ def test_ends_name_what_is_lowest_and_highest():
     assert say.ends(rates[:, 0], ends, more="!") == "2 8s, 16.4 cats!"
     of_two = xr.concat([bounds(1, 5, 9), bounds(2, 4, 6)], pd.Index(["standard", "pgd-at"], name="defence"))
     assert say.ends(of_two, ends, more="") == "4 PGD-AT, 5.0 standard training"
-    by = say.ends_by("defence", rates.expand_dims(defence=["cw", "8"]), "{defence}{more}: {high:.0f} {highest:s}", more="!")
-    assert by == {"cw": "C&#38;W!: 73 cat as 8", "8": "8!: 73 cat as 8"}
+    for names, titles in ((["cw"], {"cw": "C&#38;W!: 73 cat as 8"}), ([0, 1], {"0": "0!: 73 cat as 8", "1": "1!: 73 cat as 8"})):
+        assert say.ends_by("of", rates.expand_dims(of=names), "{of}{more}: {high:.0f} {highest:s}", more="!") == titles
     equal = xr.DataArray([1.0] * 4, {"label": ["cat", "dog", "bird", "frog"]}, ("label",))
     assert say.ends(equal[:3], "{lowest:s}") == "cats, dogs and birds"
     assert say.ends(equal, "{lowest:s}") == "several"

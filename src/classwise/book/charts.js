@@ -44,8 +44,11 @@
     const {text, subtitle, ...rest} = given.text ? given : {text: given};
     const folded = (some) => wrapped(some, room, rest.fontSize || 13, rest.fontWeight || "bold");
     // A title that follows a control is an expression that picks one of several.
-    const each = ({expr}) => ({expr: expr.replace(/\["[^\]]*\]/g, (one) => JSON.stringify(folded(JSON.parse(one))))});
-    const lines = {text: text.expr ? each(text) : folded(text)};
+    const several = ({expr}) => {
+      const end = expr.lastIndexOf(")"), titles = Object.entries(JSON.parse(expr.slice(1, end)));
+      return {expr: `(${JSON.stringify(Object.fromEntries(titles.map(([one, lines]) => [one, folded(lines)])))})${expr.slice(end + 1)}`};
+    };
+    const lines = {text: text.expr ? several(text) : folded(text)};
     return {...rest, frame: "bounds", ...lines, ...(subtitle ? {subtitle: wrapped(subtitle, room, 12)} : {})};
   }
   // A Vega expression that breaks a label, or what another expression makes of it, into lines of at most so many letters.

@@ -25,7 +25,7 @@ def describe(chart: Any, title: str, text: str, subtitle: str = "") -> Any:
 
 
 def title_lines(title: str) -> list[str]:
-    """Return a title, in Markdown without marks, in lines of about the same length."""
+    """Return the lines, of about the same length, of a title whose entities of HTML become characters."""
     title = re.sub(r"(?<![\w.-])-(?=\d)", "\u2212", html.unescape(title).replace(" %", "\u00a0%"))
     return textwrap.wrap(title, len(title) // (len(title) // (_TITLE + 1) + 1) + 6, break_on_hyphens=False)
 

@@ -173,13 +173,16 @@ def two_methods(table: pd.DataFrame, first: str, second: str) -> Any:
         legend=alt.Legend(title=None, labelExpr=f"datum.value == '1' ? {one} : {two}", labelLimit=300),
     )
     up = alt.Axis(format="d", labelExpr="abs(datum.value)", tickMinStep=1)
+    # Bars below zero are numbers of images, too.
+    said = "'class: ' + datum.label + '; side: ' + datum.side + '; images: ' + datum.number"
     bars = base.transform_aggregate(images="sum(sign)", groupby=["label", "side", "what"])
-    bars = bars.transform_calculate(number="abs(datum.images)").mark_bar()
+    bars = bars.transform_calculate(number="abs(datum.images)").transform_calculate(said=said).mark_bar()
     bars = bars.encode(
         x=Category("label", labels, "class").x.scale(domain=labels),
         y=alt.Y("images:Q", title="images", scale=alt.Scale(domain=[-most, most]), axis=up),
         color=sides,
         tooltip=tooltip("label", "side", number="images|.0f"),
+        description="said:N",
     )
     same = alt.Chart(alt.InlineData(values=[{}])).transform_filter("chosen_method == other_method")
     same = same.mark_text().encode(x=alt.value(280), y=alt.value(85), text=alt.value("Choose two different methods."))

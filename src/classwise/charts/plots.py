@@ -1,7 +1,7 @@
 """Charts of labelled arrays, by the names of their dimensions: dots, lines, points and cells; with `choose`, explorers.
 
 Bounds are arrays along bound ("low", "value", "high"). Titles of axes name the quantity and its unit, "gap, points". Each chart
-has a title and describes itself (`descriptions.extent`).
+has a title, or one for each member of `choose` by its name, and describes itself (`descriptions.extent`).
 """
 
 import math
@@ -20,6 +20,7 @@ from classwise.charts.descriptions import describe, extent
 from classwise.charts.primitives import Choice, explorer
 from classwise.charts.style import CLASSES, COLUMN, GREY, HIGHEST, Category, display_name, frame, names_of, tooltip, wide_bounds
 
+Title = str | Mapping[str, str]
 # A row of dots in pixels, and the share of an axis that labels of the same line stand apart.
 _ROW, _APART = 30, 0.1
 
@@ -63,21 +64,21 @@ class Look:
     def resize(self, chart: Any, width: int, height: int) -> Any:
         return chart.properties(width=self.width or width, height=self.height or height)
 
-    def finish(self, chart: Any, array: xr.DataArray, title: str | Mapping[str, str], axis: str, picked: Any = None) -> Any:
-        """Return a chart with its control, its panels, its title, or one for each member to choose, and its description."""
+    def finish(self, chart: Any, array: xr.DataArray, title: Title, axis: str, picked: Any = None) -> Any:
+        """Return a chart with its control, its panels, its title and its description."""
         (name, _, unit), dims = axis.partition(", "), [str(dim) for dim in array.dims if dim != "bound"]
         table = _table(array)
         if self.choose:
             names = names_of(array, self.choose)
-            titles = {} if isinstance(title, str) else title
-            choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], display_name(self.choose), titles)
+            several = {} if isinstance(title, str) else title
+            choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], display_name(self.choose), several)
             chart = chart.transform_filter(f"datum.{self.choose} == {choice.name}")
             table = table[table[self.choose] == choice.value]
         chart = primitives.panels(chart, Category.from_array(array, self.panel)) if self.panel else chart
         chart = chart.resolve_scale(x="independent", y="independent") if self.free else chart
         chart = chart.add_params(picked) if picked is not None else chart
-        title = title if isinstance(title, str) else title[choice.value]
-        chart = describe(chart, title, extent(table, dims, name, unit, digits=_digits(table["value"])), self.below)
+        text = extent(table, dims, name, unit, digits=_digits(table["value"]))
+        chart = describe(chart, title if isinstance(title, str) else "", text, self.below)
         return explorer(chart, [choice]) if self.choose else chart
 
 
@@ -102,7 +103,7 @@ def _numbers(table: pd.DataFrame, axis: str) -> dict[str, str]:
     return {"value": axis + form} | ({"low": form, "high": form} if "low" in table else {})
 
 
-def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataArray | None = None, **look: Any) -> Any:
+def dots(bounds: xr.DataArray, rows: str, axis: str, title: Title, band: xr.DataArray | None = None, **look: Any) -> Any:
     """Return values with intervals, a line (vertical: a column) for each member of `rows`; grey: zero, or `band` (bounds)."""
     shown = Look(**look)
     numbered = rows not in CLASSES and all(name.replace(".", "", 1).isdecimal() for name in names_of(bounds, rows))
@@ -116,7 +117,7 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
     if band is not None:
         names = alt.Axis(labelExpr=members.label_text)
         both = table.merge(_place(band).rename(columns={"low": "from", "high": "to"}).drop(columns="value"))
-        y = alt.Y(members.encoding, sort=list(members.values), title=None, axis=names)
+        y = alt.Y(members.encoding, sort=list(members.values), title=members.title, axis=names)
         bar = alt.Chart(both).mark_bar(color=GREY, opacity=0.35, height=14)
         bar = bar.encode(y=y, x=alt.X("from:Q", title=axis, scale=scale), x2="to:Q")
         chart = alt.layer(bar, chart, data=both)
@@ -128,7 +129,7 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: str, band: xr.DataAr
     return shown.finish(shown.resize(chart, wide, 200 if shown.vertical else long), bounds, title, axis, picked)
 
 
-def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: str, **look: Any) -> Any:
+def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: Title, **look: Any) -> Any:
     """Return values as lines along a dimension of numbers, or over another quantity, an array with a name; bounds are bands."""
     shown, place = Look(**look), x if isinstance(x, str) else str(x.name)
     (picked, hues), table = shown.hues(bounds), _table(bounds)
@@ -161,7 +162,7 @@ def _apart(table: pd.DataFrame, place: str, of: str) -> pd.DataFrame:
     return pd.DataFrame(kept)
 
 
-def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, **look: Any) -> Any:
+def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: Title, **look: Any) -> Any:
     """Return one quantity over another as dots, with intervals where it has bounds; axes: the titles of x and of y."""
     shown, across = Look(**look), x.sel(bound="value", drop=True) if "bound" in x.dims else x
     picked, hues = shown.hues(y)
@@ -189,7 +190,7 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: str, 
 
 
 def cells(
-    values: xr.DataArray, x: str, y: str, legend: str, title: str, shade: Mapping[str, Any] | None = None, **look: Any
+    values: xr.DataArray, x: str, y: str, legend: str, title: Title, shade: Mapping[str, Any] | None = None, **look: Any
 ) -> Any:
     """Return values as shaded cells; shade: of `primitives.Cells`, such as text="value" with its format as digits."""
     shown, table = Look(**look), _table(values)

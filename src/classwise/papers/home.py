@@ -64,7 +64,7 @@ def extremes(rates: xr.DataArray) -> dict[str, str | float]:
 
 
 def titles(rates: xr.DataArray, theirs: xr.DataArray | None) -> dict[str, str]:
-    """Return TITLE of each compared defence by its name."""
+    """Return by name the TITLE of each compared defence."""
     names = compared_defences(rates, theirs)
     return {name: capital(say.text(TITLE, **extremes(rates.sel(defence=name)))) for name in names}
 

@@ -69,9 +69,9 @@ def ends(values: xr.DataArray, template: str, **more: Any) -> str:
 
 
 def ends_by(dim: str, values: xr.DataArray, template: str, **more: Any) -> dict[str, str]:
-    """Return `ends` of each member of a dimension by its name, which is written for the name of the dimension, {defence}."""
-    names = [str(name) for name in values[dim].values]
-    return {name: ends(values.sel({dim: name}, drop=True), template, **{dim: name}, **more) for name in names}
+    """Return `ends` for each member of a dimension, by its name; {defence} in the template is the member of that dimension."""
+    parts = {str(one): values.sel({dim: one}, drop=True) for one in values[dim].values}
+    return {name: ends(part, template, **{dim: name}, **more) for name, part in parts.items()}
 
 
 def most_often_below(relative: xr.DataArray) -> str:
