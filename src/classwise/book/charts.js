@@ -157,9 +157,12 @@
       return boxes.some((one, place) => boxes.slice(0, place).some((other) => covers(one, other)));
     });
   }
-  // Words that would cover a dot stand left of theirs or below it, where there is room. Of words that would cover each other only
-  // the first are shown; the tooltips of the others stay.
-  const places = ({width}) => [[0, 0], [-width - 2 * BESIDE, 0], [-width / 2 - BESIDE, 20]];
+  // Words that would cover a dot stand left of theirs or below it, where there is room; those left of theirs, below it. Of words
+  // that would cover each other only the first are shown; the tooltips of the others stay.
+  const places = {
+    start: ({width}) => [[0, 0], [-width - 2 * BESIDE, 0], [-width / 2 - BESIDE, 20]],
+    end: () => [[0, 0], [BESIDE, 14]],
+  };
   function uncovered(svg) {
     const marks = [...svg.querySelectorAll(".role-mark text")], boxes = new Map(), shown = [];
     for (const one of marks) for (const name of ["dx", "dy"]) one.removeAttribute(name);
@@ -169,9 +172,10 @@
     for (const [one, box] of boxes) if (!one.closest(".role-mark")) shown.push(box);
     for (const one of marks) {
       let box = boxes.get(one);
-      if (box && dots.length && one.getAttribute("text-anchor") === "start") {
+      const tried = places[one.getAttribute("text-anchor")];
+      if (box && dots.length && tried) {
         const moved = ([dx, dy]) => new DOMRect(box.x + dx, box.y + dy, box.width, box.height);
-        const place = places(box).find((by) => fits(moved(by)) && ![...shown, ...dots].some((other) => covers(moved(by), other)));
+        const place = tried(box).find((by) => fits(moved(by)) && ![...shown, ...dots].some((other) => covers(moved(by), other)));
         ["dx", "dy"].forEach((name, axis) => place && place[axis] && one.setAttribute(name, place[axis]));
         box = moved(place || [0, 0]);
       }
