@@ -399,7 +399,9 @@ def test_the_queue_at_the_level_of_the_papers_names_what_exists_and_files_all_we
     queue.check(items, path)
     assert all(one.weights and one.spec.dataset == "cifar10" for one in items)
     arms = ["standard", "pgd-at", "trades", "at-ccm", "trades-ccm-ccr"]
-    assert [(one.spec.defence, one.spec.seed) for one in items[:25]] == [(name, seed) for seed in range(5) for name in arms]
+    first_look = [(name, seed) for seed in range(5) for name in arms]
+    queued = dict.fromkeys((one.spec.defence, one.spec.seed) for one in items)
+    assert [one for one in queued if one in first_look] == first_look
     hard = Evaluation(attack="strong", classes=("bird", "cat", "deer"))
     own = [one for one in items if one.spec == registry.training("matched", one.spec.defence, one.spec.seed)]
     assert all(hard.resolve_for(one.spec) in one.evaluations for one in own)
