@@ -62,7 +62,8 @@ def test_an_explorer_begins_with_the_member_that_is_named_and_keeps_its_axis():
     (control,) = [one for one in spec["params"] if "bind" in one]
     assert (control["value"], control["bind"]["options"]) == ("2", ["0", "1", "2"])
     assert "-25.0, 95.0" in str(spec)
-    assert spec["description"] == "Gap: 0 points (standard training, clean) to 90 points (PGD-AT, PGD-20)."
+    text = "Gap, 3 classes: -20 points (standard training, clean, class 0) to 90 points (PGD-AT, PGD-20, class 2)."
+    assert spec["description"] == text
 
 
 def test_a_title_follows_the_choice():

@@ -38,7 +38,7 @@ def class_ranking(accuracies: Mapping[str, xr.DataArray], interval: xr.DataArray
         table = table.merge(frame(other, column), how="left")
     chart = alt.layer(*_ranks(table, list(accuracies))).properties(width=500, height=19 * first.sizes["label"])
     start = next(iter(titles))
-    text = extent(table[table["defence"] == start], ["label"], f"Accuracy of {printed_name(start)} {of_dots}")
+    text = extent(table, ["defence", "label"], f"Accuracy {of_dots}")
     return explorer(describe(chart, titles[start], text), [Choice(_DEFENCE, list(titles), start, "defence", titles)])
 
 

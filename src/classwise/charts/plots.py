@@ -67,16 +67,15 @@ class Look:
     def finish(self, chart: Any, array: xr.DataArray, title: Title, axis: str, picked: Any = None) -> Any:
         """Return a chart with its control, its panels, its title and its description."""
         (name, _, unit), dims = axis.partition(", "), [str(dim) for dim in array.dims if dim != "bound"]
-        table = _table(array)
         if self.choose:
             names = names_of(array, self.choose)
             several = {} if isinstance(title, str) else title
             choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], display_name(self.choose), several)
             chart = chart.transform_filter(f"datum.{self.choose} == {choice.name}")
-            table = table[table[self.choose] == choice.value]
         chart = primitives.panels(chart, Category.from_array(array, self.panel)) if self.panel else chart
         chart = chart.resolve_scale(x="independent", y="independent") if self.free else chart
         chart = chart.add_params(picked) if picked is not None else chart
+        table = _table(array)  # its text tells of all choices
         text = extent(table, dims, name, unit, digits=_digits(table["value"]))
         chart = describe(chart, title if isinstance(title, str) else "", text, self.below)
         return explorer(chart, [choice]) if self.choose else chart
