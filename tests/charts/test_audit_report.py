@@ -138,7 +138,7 @@ def test_names_are_escaped(audit):
     first = findings.audit_finding(audit, count, {"hidden gradients": f"{NAME} hides them"})
     assert f"**{ESCAPED} classifies" in first
     assert f"images of {ESCAPED} correctly" in first
-    assert f"Its weakest class is {ESCAPED}: 25 %" in first
+    assert f"Its weakest class, {ESCAPED}, is at 25 %.**" in first
     text = audit_report.summary(count, [NAME, "c"])
     assert f"**Critical: {ESCAPED}.**" in text
     assert f"**{ESCAPED}**: 25 %" in text

@@ -19,7 +19,7 @@ def bounds(low, value, high):
 
 
 def test_templates_and_intervals_write_numbers_one_way():
-    wide, clear = bounds(-0.04, 3.25, 12), bounds(0.96, 4.25, 13)
+    wide, clear, below = bounds(-0.04, 3.25, 12), bounds(0.96, 4.25, 13), bounds(-3, -2, -1)
     gaps = {"gap": bounds(1, 2.4, 3), "r": bounds(0, 0.5, np.nan), "one": bounds(0, 1, 2)}
     others = {"name": "a*b", "p": 7.6, "start": "**x**"}
     texts.check(
@@ -27,8 +27,10 @@ def test_templates_and_intervals_write_numbers_one_way():
         say.text("{gap:points}, {r:,2}, {one:points,1} of {name}, {p:.0f} %, {start:s}", **gaps, **others),
         *(say.text("It {by:points|rises by ~|falls by ~}.", by=bounds(*ends)) for ends in ((1, 2, 3), (-3, -2, 1))),
         *(say.text("It {by:points,1|rises by ~|falls by ~}.", by=by) for by in (1.5, xr.DataArray(-1.0))),
+        *(say.text("It {by:points|rises by ~|falls by ~|changes by ~}.", by=by) for by in (below, wide)),
         *(say.interval(wide, "points"), say.interval(wide, digits=1)),
         *(say.effect(some, "It differs") for some in (wide, clear)),
+        *(say.effect(some, "It differs", answers=("Yes", "No")) for some in (wide, clear, below)),
         *(say.choose_by_sign(bounds(low, 0, low + 2), "above", "below") for low in (1, -1, -3)),
         say.choose_by_sign(bounds(1, 1, 2), "above", "below", "open", than=3),
     )

@@ -56,7 +56,7 @@ COLUMN = 688
 # Sizes of text, in pixels; none is below 11.
 _CONFIG: Any = {
     "view": {"continuousWidth": 300, "continuousHeight": 300},
-    "axis": {"labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal"},
+    "axis": {"labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal", "labelSeparation": 4},
     "legend": {"labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal", "orient": "top", "titleLimit": 500},
     "header": {"labelFontSize": 13, "titleFontSize": 13},
     "title": {"anchor": "start", "fontSize": 15, "fontWeight": "bold", "subtitleFontSize": 13, "frame": "group"},

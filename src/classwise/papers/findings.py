@@ -78,9 +78,10 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     lowest = [one.label.values[(one == one.min()).values] for one in rates]
     names = [escape(class_name(str(some[0]))) if len(some) == 1 else f"{len(some)} classes" for some in lowest]
     after, before = (f"{float(one.min()):.0f} % ({label})" for one, label in zip(rates, names, strict=True))
-    words = "Under {attack}, {name} has the most robust worst class, {gain:points|~ above|~ below} the worst class of {base}."
-    answer = text(words, attack=attack, name=name, base=base, gain=gains.sel(defence=name))
-    levels = f"The worst class of {printed_name(name)} is at {after}, the worst class of {printed_name(base)} at {before}."
+    words = "Under attack, {name} has the most robust worst class, {gain:points|~ above|~ below} the worst class of {base}."
+    answer = text(words, name=name, base=base, gain=gains.sel(defence=name))
+    levels = "Under {attack}, the worst class of {name} is at {after:s}, the worst class of {base} at {before:s}."
+    levels = text(levels, attack=attack, name=name, base=base, after=after, before=before)
     some = [printed_name(str(one)) for one in better.defence.values[better.values]]
     named = f"({', '.join(some)}) " if 0 < len(some) < 6 else ""
     number = f"In the worst class, {len(some) or 'none'} of {plural(gains.sizes['defence'], 'defence')} {named}"
@@ -104,20 +105,18 @@ def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) 
     robust, plain = (audit_report.rate(some) for some in (worst, clean))
     rates = metrics.accuracy(worst)
     names = [str(name) for name in worst.label.values[(rates == rates.min()).values]]
-    weakest = f"Its weakest {len(names)} classes: {float(rates.min()):.0f} %."
-    if len(names) == 1:
-        weakest = f"Its weakest class is {escape(names[0])}: {audit_report.rate(worst.sel(label=names))}."
+    weakest = f"weakest class, {escape(names[0])}, is" if len(names) == 1 else f"weakest {len(names)} classes are"
+    weakest = f" Its {weakest} at {float(rates.min()):.0f} %." * bool(float(metrics.mcd(worst)))
     robust = robust.replace("95 %: ", "")  # the next sentence says the level
     lines = [
         f"{escape(name)} classifies {robust} of {int(worst.sum()):,} images of {escape(datasets.title(audit.title))} correctly "
-        "under the attacks of this page."
+        f"under the attacks of this page.{weakest}"
     ]
     for cause, why in warned.items():
         means = _MEANING.get(cause, "Other attacks may break more images." if metrics.correct(worst).any() else "")
         lines.append(f"Warning: {cause}. {escape(why[:1].upper() + why[1:])}. {means}".strip())
     radius = radius_name(audit.eps)
-    rest = f"At radius {radius} an image counts as correct if no attack breaks it. Without an attack it is {plain}."
-    rest += f" {weakest}" * bool(float(metrics.mcd(worst)))
+    rest = f"At radius {radius} an image counts as correct if no attack breaks it. Without an attack, {plain} are correct."
     rest += " No sanity check of the attacks gives a warning." * (len(lines) == 1)
     return "\n\n".join([*(f"**{line}**" for line in lines), rest])
 

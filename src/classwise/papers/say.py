@@ -29,21 +29,22 @@ class _Numbers(Formatter):
             value = value.item() if isinstance(value, xr.DataArray) else value
             if not directions and not digits.isdecimal():
                 return escape(printed_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
-        falls = bool(directions) and float(value.sel(bound="value") if bounded else value) < 0
+        unclear = bounded and len(directions) > 2 and float(value.min()) <= 0 <= float(value.max())
+        falls = bool(directions) and not unclear and float(value.sel(bound="value") if bounded else value) < 0
         opposite: Any = -value
         if bounded:
             opposite = opposite.assign_coords(bound=[_OPPOSITE.get(str(end), end) for end in value.bound.values])
         number = (interval if bounded else _quantity)(opposite if falls else value, unit, int(digits or 0))
-        return directions[falls].replace("~", number) if directions else number
+        return directions[2 if unclear else falls].replace("~", number) if directions else number
 
 
 def text(template: str, **values: Any) -> str:
     """Return a template in Markdown with its values filled in.
 
     Bounds are written with their interval: {gap:points}, {share:%,1} with one digit, {r:,2} without a unit. With two phrases,
-    {gap:points|rises by ~|falls by ~}, the sign of the value chooses one, and ~ is the number without its sign. A number
-    that has no bounds may have phrases, or digits, {gap:,1}. Words are escaped, attacks and defences written as papers print
-    them, {start:s} is neither.
+    {gap:points|rises by ~|falls by ~}, the sign of the value chooses one, and ~ is the number without its sign; a third one,
+    |changes by ~, keeps the sign where the interval contains 0. A number that has no bounds may have phrases, or digits,
+    {gap:,1}. Words are escaped, attacks and defences written as papers print them, {start:s} is neither.
     """
     return _Numbers().vformat(template, (), values)
 
@@ -101,13 +102,17 @@ def choose_by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = 
     return above if low > than else below if high < than else unclear
 
 
-def effect(bounds: xr.DataArray, sentence: str, than: float = 0.0) -> str:
-    """Return a sentence that states an effect, after "No clear effect" where its interval contains `than`."""
+def effect(bounds: xr.DataArray, sentence: str, than: float = 0.0, answers: tuple[str, str] = ("", "")) -> str:
+    """Return a sentence that states an effect, after "No clear effect" where its interval contains `than`.
+
+    answers: what else stands before it, above `than` and below: ("Yes", "No").
+    """
     if np.isnan(bounds.sel(bound="value")):
         raise NotRecorded("the networks that this sentence compares are not recorded")
     # Names keep their capitals.
     after = sentence if sentence[1:2].isupper() else f"{sentence[:1].lower()}{sentence[1:]}"
-    return choose_by_sign(bounds, sentence, sentence, f"{UNCLEAR}: {after}", than)
+    above, below = (f"{answer}: {after}" if answer else sentence for answer in answers)
+    return choose_by_sign(bounds, above, below, f"{UNCLEAR}: {after}", than)
 
 
 def bounds(verdicts: Sequence[Verdict], claim: str) -> xr.DataArray:
@@ -124,13 +129,18 @@ def bounds(verdicts: Sequence[Verdict], claim: str) -> xr.DataArray:
     return xr.DataArray([one.low, one.effect, one.high], {"bound": ["low", "value", "high"]}, ("bound",))
 
 
-def finding(verdicts: Sequence[Verdict], claim: str, /, template: str, than: float = 0.0, **values: Any) -> str:
-    """Return a template in bold Markdown; {value:points,1} stands for the `bounds` of a claim, as in `text`.
-
-    It begins with "No clear effect" where their interval contains `than`.
-    """
+def finding(
+    verdicts: Sequence[Verdict],
+    claim: str,
+    /,
+    template: str,
+    than: float = 0.0,
+    answers: tuple[str, str] = ("", ""),
+    **values: Any,
+) -> str:
+    """Return the `effect` of a claim in bold Markdown; {value:points,1} in the template stands for its `bounds`, as in `text`."""
     value = bounds(verdicts, claim)
-    return f"**{effect(value, text(template, value=value, **values), than)}**"
+    return f"**{effect(value, text(template, value=value, **values), than, answers)}**"
 
 
 def sample(outcomes: xr.Dataset) -> str:

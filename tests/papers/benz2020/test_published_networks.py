@@ -72,7 +72,7 @@ def test_a_network_without_outcomes_under_attack_is_not_shown_nor_one_without_an
 
 def test_the_answer_counts_networks_of_others_alone():
     text = section.answer(SEEN, GIVEN)
-    assert "in 2 of 3 networks of others.**" in text
+    assert text.startswith("**In 2 of 3 networks of others, ")
     assert "as expected" not in text, "each half holds where both hold"
     assert text.endswith("(odd).")
 

@@ -62,7 +62,7 @@ def answer(outcomes: xr.Dataset, table: pd.DataFrame) -> str:
     worst = rates.sel(label=WORST).min("label") == rates.min("label")
     best = rates.sel(label=BEST).max("label") == rates.max("label")
     both, first, second = (int(some.sum()) for some in (worst & best, worst, best))
-    text = f"Cat, bird or deer is the worst class, and automobile or ship the best, in {both} of {len(worst)} networks of others."
+    text = f"In {both} of {len(worst)} networks of others, cat, bird or deer is the worst class, and automobile or ship the best."
     text = f"**{text}** Standard networks are judged on clean images, robust ones under attack."
     text += f" The worst class is as expected in {first}, the best in {second}." * bool(first + second > 2 * both)
     sure = f"{float(share.min()):.0f} % ({share.idxmin('network').item()})"
