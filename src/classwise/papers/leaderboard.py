@@ -28,11 +28,10 @@ _BOUNDS = ("value", "low", "high")
 
 
 def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: xr.DataArray, network: str) -> pd.DataFrame:
-    """Return a row for each defence, the largest gain of the worst class first; accuracies are in percent, gains in points.
+    """Return a row for each defence, the most robust worst class first; accuracies are in percent, gains in points.
 
-    outcomes: under "clean" and the attack. bases: by each defence the one over which its worst class gains; itself for no gain,
-    and such rows come last. seconds: of a training. network: of all rows. Rho is that of `rho`, ranks those of
-    `intervals.rank_ranges`.
+    outcomes: under "clean" and the attack. bases: by each defence the one over which its worst class gains, itself for no gain.
+    seconds: of a training. network: of all rows. Rho is that of `rho`, ranks those of `intervals.rank_ranges`.
     """
     names = [str(name) for name in outcomes.defence.values]
     count = bootstrap.sums(outcomes.sel(attack=["clean", attack]), {})["count"]
@@ -59,7 +58,7 @@ def rows(outcomes: xr.Dataset, attack: str, bases: Mapping[str, str], seconds: x
         "network": network,
         "paper": [SOURCES.get(name, "") for name in names],
     }
-    return pd.DataFrame(columns).sort_values(["gain", "worst", "robust"], ascending=False, ignore_index=True)
+    return pd.DataFrame(columns).sort_values(["worst", "robust"], ascending=False, ignore_index=True)
 
 
 def rho(outcomes: xr.Dataset, bases: Mapping[str, str]) -> xr.DataArray:
@@ -121,7 +120,7 @@ def leaderboard(table: pd.DataFrame, name: str) -> str:
     """Return `rows` as a table in HTML with a search box, heads that sort it, and a link to it as a CSV file of that name."""
     classes = [str(column) for column in table if str(column).startswith("class ")]
     heads = "".join(
-        f'<th scope="col"{" data-up" * (title in _UP)}{" aria-sort=descending" * (title == "gain, points")}>'
+        f'<th scope="col"{" data-up" * (title in _UP)}{" aria-sort=descending" * (title == "worst class, %")}>'
         f'<button type="button">{escape(title.removeprefix("class "))}</button></th>'
         for title in (*_FIRST, *classes, *_LAST)
     )
