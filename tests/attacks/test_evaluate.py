@@ -3,6 +3,7 @@ from functools import cache
 
 import pytest
 import torch
+from layers import Layer
 from torch import nn
 
 from classwise import attacks, images, models
@@ -192,20 +193,16 @@ def test_what_members_broke_is_counted_and_of_a_transfer_the_judge_is_doubted():
     assert sanity.sanity_checks(judge, test, attacks.ATTACKS["pgd-10"], found, model)["randomised"] > 0.1
 
 
-class Loud(nn.Module):
-    def forward(self, logits):
-        return 100 * logits
-
-
 def test_where_gradients_vanish_or_do_not_exist_it_is_told():
     """The published temperature form stands still on large logits, the stable one does not; Square needs no gradient."""
     test, model = digits()
-    loud, square = nn.Sequential(model, Loud()).eval(), attacks.build("square", {"queries": 20})
+    loud, square = nn.Sequential(model, Layer(lambda logits: 100 * logits)).eval(), attacks.build("square", {"queries": 20})
     for form, still in (("published", True), ("stable", False)):
         attack = attacks.TemperaturePGD(steps=2, inverse=50.0, form=form, start="none")
         told = sanity.sanity_checks(loud, test, attack, found_by(loud, test, attack, Linf(0.01)))
         assert [told[name] > 0.1 for name in ("zero_gradients", "unmoved")] == [still, still]
-    told = sanity.sanity_checks(Stepwise(model), test, square, found_by(Stepwise(model), test, square, Linf(0.2)))
+    stepwise = nn.Sequential(Layer(lambda x: (x.detach() * 8).round() / 8), model).eval()
+    told = sanity.sanity_checks(stepwise, test, square, found_by(stepwise, test, square, Linf(0.2)))
     assert told["zero_gradients"] == 1.0
 
 
@@ -266,14 +263,3 @@ def test_float32_is_whole_while_a_network_is_judged():
         assert torch.backends.cudnn.allow_tf32
     finally:
         torch.backends.cudnn.allow_tf32 = before
-
-
-class Stepwise(nn.Module):
-    """A model that sees images in a few grey levels, without a gradient: it rounds them, detached."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x):
-        return self.model((x.detach() * 8).round() / 8)

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from layers import Layer
 from torch import nn
 
 from classwise.attacks import ATTACKS, FGSM, PGD, evaluate
@@ -21,15 +22,6 @@ def network(*after):
 
 def attacked(model=None, x=X, y=Y, ball=None, attack=None):
     return (attack or PGD(steps=2))(model or network(), x, y, ball or Linf(0.1), torch.Generator().manual_seed(0))
-
-
-class Plus(nn.Module):
-    def __init__(self, value):
-        super().__init__()
-        self.value = value
-
-    def forward(self, logits):
-        return logits + self.value
 
 
 BYTES = (X * 255).byte()
@@ -54,8 +46,8 @@ BYTES = (X * 255).byte()
         (lambda: attacked(y=torch.rand(12, 5), attack=ATTACKS["apgd-dlr"]), "needs labels, got target probabilities"),
         (lambda: attacked(network().to("meta")), "the model is on meta, the images are on cpu"),
         (lambda: attacked(network(nn.Softmax(1))), "returns probabilities .* leave the softmax out"),
-        (lambda: attacked(network(Plus(torch.inf))), "logits are not finite"),
-        (lambda: attacked(network(Plus(torch.nan))), "logits are not finite"),
+        (lambda: attacked(network(Layer(lambda logits: logits + torch.inf))), "logits are not finite"),
+        (lambda: attacked(network(Layer(lambda logits: logits + torch.nan))), "logits are not finite"),
         (lambda: attacked(nn.Flatten().eval(), y=Y * 0, x=X[:, :1, :1, :1]), "two classes or more"),
         (lambda: attacked(ball=Linf(8.0)), "did you mean 8/255"),
         (lambda: attacked(ball=Linf(torch.linspace(0, 4, 12))), "did you mean 4/255"),
@@ -122,17 +114,12 @@ def test_no_attack_takes_broken_or_missing_gradients_for_robustness(name, norm):
         attacked(Treacherous(detached=True).eval(), X, model(X).argmax(1), norm(0.1), attack)
 
 
-class Sometimes(nn.Module):
-    def forward(self, x):
-        flat = x.flatten(1)
-        return torch.where(flat[:, :1] > 0.5, torch.nan, flat[:, :5])
-
-
 def test_answers_that_are_none_are_no_verdict():
     """The door sees the first eight images."""
     pixels = torch.zeros(12, 3, 4, 4, dtype=torch.uint8)
     pixels[9:] = 255
+    sometimes = Layer(lambda x: torch.where(x.flatten(1)[:, :1] > 0.5, torch.nan, x.flatten(1)[:, :5]))
     data = Images(pixels, Y, torch.arange(12), tuple("abcde"))
     for some, says in ((data, "logits for 3 of 12 images are not finite"), (data.take(Y < 0), "no images to evaluate")):
         with pytest.raises(UserError, match=says):
-            evaluate.evaluate(Sometimes().eval(), some, ATTACKS["clean"], Linf(0.1))
+            evaluate.evaluate(sometimes.eval(), some, ATTACKS["clean"], Linf(0.1))

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from layers import Layer
 from scipy.optimize import linprog, minimize
 from torch import nn
 
@@ -342,32 +343,16 @@ def test_relaxation_does_not_depend_on_the_scale_of_the_logits(linear):
     """The cross-entropy of such logits has no gradient in float32, and a gap of probabilities would be 1 everywhere."""
     _, x, _, _ = linear
     model, x, y = curved()
-    loud = nn.Sequential(model, Loud())
+    loud = nn.Sequential(model, Layer(lambda logits: 1e5 * logits))
     once, again = (ConstraintRelaxation(steps=60)(network, x, y, Linf(0.03), seeded()) for network in (model, loud))
     broken, still = (model(images).argmax(1) != y for images in (once, again))
     assert broken.any()
     assert (broken != still).float().mean() <= 0.1
 
 
-class Loud(nn.Module):
-    def forward(self, logits):
-        return 1e5 * logits
-
-
-class Rounded(nn.Module):
-    """Rounds its input: the gradient exists and is zero."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x):
-        return self.model((x * 32).round() / 32)
-
-
 def test_square_finds_what_masked_gradients_hide():
     model, x, y = curved()
-    masked = Rounded(model)
+    masked = nn.Sequential(Layer(lambda x: (x * 32).round() / 32), model)  # whose gradient exists and is zero
     y = masked(x).argmax(1)
     found = CR().run(masked, x, y, Linf(0.1), seeded())
     assert list(CR().members()) == ["relaxation", "square"]

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 import torch.nn.functional as F
+from layers import Layer
 
 from classwise import defences, images, models
 from classwise.attacks import ATTACKS, PGD, FriendlyPGD
@@ -225,19 +226,13 @@ def test_friendly_pgd_with_all_its_steps_is_pgd(model, batch):
 def test_friendly_pgd_stops_by_hand(batch):
     """An image takes tau more steps once it is misclassified; one that begins misclassified takes just those."""
     x = torch.full((3, 1, 1, 1), 0.5)
-
-    class Threshold(torch.nn.Module):
-        """Says class 1 above .62, and always asks to go up."""
-
-        def forward(self, x):
-            z = 100 * (x.flatten(1) - 0.62)
-            return torch.cat([-z, z], 1)
-
+    # Says class 1 above .62, and always asks to go up.
+    threshold = Layer(lambda x: torch.cat([62 - 100 * x.flatten(1), 100 * x.flatten(1) - 62], 1))
     x[2] = 0.7
     y = torch.zeros(3, dtype=torch.int64)
     for tau, reached in ((0, [0.65, 0.65, 0.7]), (1, [0.7, 0.7, 0.75]), (9, [1.0, 1.0, 1.0])):
         attack = FriendlyPGD(steps=10, step=0.05, tau=tau, start="none")
-        found = attack.search(Threshold(), x, y, Linf(0.9), torch.Generator())
+        found = attack.search(threshold, x, y, Linf(0.9), torch.Generator())
         assert found.flatten().tolist() == pytest.approx(reached), tau
 
 

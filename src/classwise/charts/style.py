@@ -96,7 +96,7 @@ TITLES = {
     "removed": "class left out",
     "row": "case",
     "of": "kind of images",
-    "images_of": "images of",
+    "images_of": "images",
     "peer": "other library",
     "chosen": "epoch best by",
 }
