@@ -83,9 +83,13 @@ def numbers(verdicts: Sequence[Verdict]) -> str:
 
 
 def remark(verdict: Verdict) -> str:
-    """Return why a claim fails or stays open, in a sentence of remarks.csv on this verdict at its scale; "" without one."""
+    """Return why a claim fails or stays open, in a sentence of remarks.csv on this verdict and its trainings; "" without one."""
+    return _remarks().get(_place(verdict), "")
+
+
+def _place(verdict: Verdict) -> tuple[str, ...]:
     claim = verdict.claim
-    return _remarks().get((claim.section, claim.name, verdict.scale, verdict.dataset, verdict.verdict), "")
+    return claim.section, claim.name, verdict.scale, verdict.dataset, verdict.verdict, str(verdict.seeds)
 
 
 @cache
