@@ -261,9 +261,10 @@ def test_what_was_measured_counts_before_what_is_estimated(data, small, costs, m
         assert Costs("a device", gpu=False).rate(small) is None
 
 
-def test_what_is_stored_of_few_images_is_no_rate(data, small, costs):
+def test_what_is_stored_of_few_images_is_no_rate_nor_a_training_that_hardly_began(data, small, costs):
     for kind in (store.FEATURES, store.TRACE, store.EXAMPLES):
         costs.record(Key(small, kind, PGD), Timing("a device", 1.0, 5.0))
+    costs.record(Key(small), Timing("a device", 0.01, 5.0))
     assert costs.rates == {}
     costs.record(Key(small, OUTCOMES, PGD), Timing("a device", 1.0, 5.0))
     assert costs.rates.keys() == {"a device"}

@@ -31,6 +31,8 @@ PLANNED = "NVIDIA H200"
 _GPU, _THREAD, _PASS = 3e13, 1e11, 6e-4
 # An attack that stops early takes all its steps only on images that withstand it: about this share after adversarial training.
 WITHSTANDING = 0.5
+# Of a training, the least share whose time counts.
+_LEAST_SHARE = 0.05
 
 
 def pace_file() -> Path:
@@ -89,8 +91,12 @@ class Costs:
         return work / (reference_costs().rate(spec, evaluation) or _THREAD * times) * slowness()
 
     def record(self, result: store.Key, timing: Timing) -> None:
-        """Record how long a training or an evaluation took on a device; what is stored of few images has no rate of its own."""
-        work = timing.share * _operations(result.spec, result.evaluation) if result.kind in (store.HISTORY, store.OUTCOMES) else 0
+        """Record how long a training or an evaluation took on a device; what is stored of few images has no rate of its own.
+
+        Nor has a training of which so little was done that waiting took most of the time.
+        """
+        of_rate = result.kind in (store.HISTORY, store.OUTCOMES) and timing.share >= _LEAST_SHARE
+        work = timing.share * _operations(result.spec, result.evaluation) if of_rate else 0
         if work > 0 and timing.seconds > 0:
             what, kind = rate_of(result.spec, result.evaluation)
             rates = self.rates.setdefault(timing.device, {}).setdefault(what, {}).setdefault(kind, [])
