@@ -6,21 +6,12 @@ import socket
 from dataclasses import replace
 
 import mocks
-import pytest
 
 from classwise import runs
 from classwise.core import results
-from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import store
-from classwise.runs.compute import evaluate
 from classwise.runs.record import archive
-
-
-@pytest.fixture
-def trained(data, small, done):
-    evaluate.evaluate_run(small, Evaluation(attack="pgd-10", options={"steps": 2}))
-    return small
 
 
 def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_name(data, command, capsys):
@@ -40,9 +31,9 @@ def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_
     assert "quick" not in nearer
 
 
-def test_the_folder_of_a_run_stands_for_its_weights(trained):
+def test_the_folder_of_a_run_stands_for_its_weights(done):
     how = {"model": "small-cnn", "dataset": "digits", "eps": "0.2", "attack": "pgd-10"}
-    folder = store.run_folder(trained)
+    folder = store.run_folder(done)
     assert runs.audit(str(folder), **how) == runs.audit(str(folder / store.WEIGHTS), **how)
 
 
@@ -56,8 +47,8 @@ def test_a_port_that_is_taken_is_named_with_another(tmp_path, monkeypatch, comma
     assert f"port {port} cannot be used" in capsys.readouterr().err
 
 
-def test_list_names_a_damaged_run_and_goes_on(trained, command, capsys):
-    (store.run_folder(trained) / "history.nc").write_bytes(b"")
+def test_list_names_a_damaged_run_and_goes_on(done, command, capsys):
+    (store.run_folder(done) / "history.nc").write_bytes(b"")
     assert command("list") == 0
     assert "truncated" in capsys.readouterr().err
 
@@ -71,8 +62,8 @@ def test_a_run_that_fails_is_exit_code_1(data, monkeypatch, command, capsys):
     assert "1 of 1 runs failed" in capsys.readouterr().err
 
 
-def test_what_is_packed_is_imported_once(trained, data, tmp_path, command, capsys):
-    path = archive.pack([(trained, [Evaluation(attack="pgd-10", options={"steps": 2}).resolve_for(trained)])], tmp_path)
+def test_what_is_packed_is_imported_once(done, data, tmp_path, command, capsys):
+    path = archive.pack([(done, [])], tmp_path)
     shutil.rmtree(data / "runs")
     assert command("import", str(path)) == 0
     assert "1 runs imported, 0 there already" in capsys.readouterr().out

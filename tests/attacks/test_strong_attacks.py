@@ -23,14 +23,11 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.fixture
-def linear():
-    """A linear classifier of three classes, images well inside [0, 1], their labels and exact distances to the next class."""
-    return _linear(Linf)
+def linear(kind, classes=3):
+    """A linear classifier, images well inside [0, 1], their labels and exact distances to the next class.
 
-
-def _linear(kind, classes=3):
-    """The least distance to another class is the margin over the dual norm of the difference of weights."""
+    The distance is the margin over the dual norm of the difference of weights.
+    """
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(12, classes))
     x = 0.5 + 0.05 * torch.randn(40, 3, 2, 2, generator=seeded(1))
@@ -62,7 +59,7 @@ ATTACKERS = {
 @pytest.mark.parametrize("name", ATTACKERS)
 def test_a_linear_classifier_is_broken_exactly_within_its_distance(name):
     attack, kind, above = ATTACKERS[name]
-    model, x, y, distance = _linear(kind, 2 if name == "pgd" else 3)  # of two classes the gradient of PGD points at the other
+    model, x, y, distance = linear(kind, 2 if name == "pgd" else 3)  # of two classes the gradient of PGD points at the other
     for factor, broken in ((0.98, False), (above, True)):
         attacked = attack(model, x, y, kind(distance * factor), seeded())
         assert ((model(attacked).argmax(1) != y) == broken).all()
@@ -70,7 +67,7 @@ def test_a_linear_classifier_is_broken_exactly_within_its_distance(name):
 
 @pytest.mark.parametrize("kind", [Linf, L2])
 def test_fab_finds_the_exact_distance_of_a_linear_classifier(kind):
-    model, x, y, distance = _linear(kind)
+    model, x, y, distance = linear(kind)
     found = FAB(steps=20)(model, x, y, kind(0.0), seeded())
     assert (model(found).argmax(1) != y).all()
     ratio = kind(0.0).distance(found, x) / distance
@@ -224,9 +221,9 @@ def test_squares_shrink_on_schedule():
 
 
 @pytest.fixture
-def loud(linear):
+def loud():
     """The same classifier with logits thirty times as large: no boundary moves, but descents have something to go down."""
-    model, *rest = linear
+    model, *rest = linear(Linf)
     with torch.no_grad():
         model[1].weight *= 30
         model[1].bias *= 30
@@ -299,8 +296,8 @@ def test_cw_is_the_published_search_run_for_all_images_at_once():
     assert torch.allclose(ours, theirs, atol=2e-3)
 
 
-def test_n_attack_breaks_a_linear_classifier_inside_its_distance_only(linear):
-    model, x, y, distance = linear
+def test_n_attack_breaks_a_linear_classifier_inside_its_distance_only():
+    model, x, y, distance = linear(Linf)
     attack = NAttack(steps=100, population=60, sigma=0.1, rate=0.1)
     for factor in (0.98, 1.5):
         found = attack.run(model, x, y, Linf(distance * factor), seeded())
@@ -313,8 +310,8 @@ def test_n_attack_breaks_a_linear_classifier_inside_its_distance_only(linear):
     assert (found.queries[~broken] == 100 * 60 + 11).all()
 
 
-def test_n_attack_moves_its_mean_by_the_standardised_rewards(linear):
-    model, x, y, _ = linear
+def test_n_attack_moves_its_mean_by_the_standardised_rewards():
+    model, x, y, _ = linear(Linf)
     ball, mean = Linf(0.3), torch.zeros_like(x)
     for reward in ("paper", "code"):
         attack = NAttack(population=7, reward=reward)
@@ -339,9 +336,8 @@ def test_the_ball_grows_shrinks_and_returns_while_its_slack_halves():
     assert [attack._share(step) for step in (0, 5, 10, 30)] == pytest.approx([1, 0.5, 1, 0.5])
 
 
-def test_relaxation_does_not_depend_on_the_scale_of_the_logits(linear):
+def test_relaxation_does_not_depend_on_the_scale_of_the_logits():
     """The cross-entropy of such logits has no gradient in float32, and a gap of probabilities would be 1 everywhere."""
-    _, x, _, _ = linear
     model, x, y = curved()
     loud = nn.Sequential(model, Layer(lambda logits: 1e5 * logits))
     once, again = (ConstraintRelaxation(steps=60)(network, x, y, Linf(0.03), seeded()) for network in (model, loud))

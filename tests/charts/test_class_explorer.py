@@ -3,7 +3,6 @@
 import re
 
 import ipywidgets
-import mocks
 import pandas as pd
 import pytest
 import xarray as xr
@@ -16,9 +15,8 @@ from classwise.stats import aggregate, metrics
 
 
 @pytest.fixture
-def history():
-    parts = [mocks.dataset(seed=seed).expand_dims(seed=[0]) for seed in (0, 1)]
-    return xr.concat([part.drop_attrs() for part in parts], pd.Index(["standard", "pgd-at"], name="defence"))
+def history(history):
+    return history.expand_dims(seed=[0])
 
 
 def values(chart):
@@ -85,13 +83,6 @@ def test_the_live_explorer_has_the_same_controls_and_moves_the_chart(history, ju
     assert (view.params.chosen_class, view.params.chosen_epoch) == ("7", 2)
     assert (shown[-1]["chosen_class"], shown[-1]["chosen_defence"]) == ("7", "pgd-at")
     assert isinstance(live, ipywidgets.VBox)
-
-
-def test_live_is_asked_of_the_kernel(history, monkeypatch):
-    monkeypatch.setenv("JPY_SESSION_NAME", "a notebook")
-    assert isinstance(class_explorer.epoch_explorer(history), ipywidgets.VBox)
-    monkeypatch.delenv("JPY_SESSION_NAME")
-    assert not isinstance(class_explorer.epoch_explorer(history), ipywidgets.VBox)
 
 
 @pytest.fixture

@@ -25,9 +25,6 @@ def the_interval(sentence: str) -> float:
     return float(value)
 
 
-ATTACKED = {("pgd-at", "clean"): 90, ("pgd-at", "pgd-20"): at(20, 9, rest=80)}
-
-
 def test_findings_name_classes_attacks_and_defences_with_their_numbers():
     attacks = outcomes({("pgd-at", name): right for name, right in (("clean", 99), ("pgd-20", 80), ("strong", 60))})
     # Where the strong attack was evaluated on images that PGD does not break, the two differ on these only.

@@ -30,7 +30,6 @@ from classwise.runs import describe, load, store
 from classwise.runs.compute import evaluate, networks, resume, train, validate
 from classwise.runs.compute.networks import network_of
 from classwise.runs.schedule import plan, pool
-from classwise.runs.schedule.pool import Failed
 from classwise.stats import aggregate, confidence, metrics
 
 PGD = Evaluation(attack="pgd-10", options={"steps": 2})
@@ -103,14 +102,6 @@ def test_recorded_results_are_found_without_weights(data, small, done):
     # Another evaluation trains it again.
     assert runs.outcomes([small], [replace(PGD, eps="0.1")]).sizes["image"] == 360
     assert store.weights(small) is not None
-
-
-def test_a_failing_run_stops_no_other_and_is_named(data, small):
-    broken = replace(small, lr=1e30, defence="standard", attack=None, attack_options={})
-    other = replace(small, epochs=1)
-    with pytest.raises(Failed, match=r"(?s)1 of 2 runs failed.*standard on digits.*became nan in epoch 1"):
-        pool.ensure_runs([(broken, []), (other, [])], workers=1)
-    assert store.Key(other).read() is not None
 
 
 def test_a_run_that_diverges_names_its_last_good_checkpoint(data, small, monkeypatch):
@@ -643,8 +634,6 @@ def test_a_background_is_painted_before_the_attack():
     assert torch.equal(plain.index, white.index)
     assert (white.pixels >= plain.pixels).all()
     assert (white.pixels > plain.pixels).float().mean() > 0.2
-    with pytest.raises(UserError, match=r"unknown transform 'white-back'"):
-        validate.check_evaluation(Evaluation(transform="white-back"), spec)
 
 
 @pytest.fixture

@@ -46,8 +46,6 @@ def test_the_code_of_the_authors_is_a_setup_of_its_own_which_adds_to_the_paper_o
     assert (code[both] != paper[both]).all()
     assert code["batch"] == str(registry.training("paper", "pgd-at", 0, "wei2023").batch)
     assert list(settings.comparison_with_paper("tian2021", "mnist", {}).loc[["eps"], "the paper"]) == ["0.3"]
-    with pytest.raises(UserError, match=r"unknown paper with tables 'benz2021'"):
-        registry.tables_of("benz2021")
 
 
 def test_methods_have_the_settings_of_their_parts():

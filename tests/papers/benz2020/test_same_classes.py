@@ -12,7 +12,6 @@ from classwise.papers.judging import Bootstrap
 from classwise.stats import aggregate
 
 NAMES = [str(number) for number in range(10)]
-RNG = np.random.default_rng(4)
 ONE = np.array([0.85, 0.75, 0.8, 0.6, 0.7, 0.65, 0.8, 0.85, 0.35, 0.6])
 # A profile that does not correlate with ONE, whose best class is 8.
 OTHER = np.array([0.6, 0.4, 0.75, 0.75, 0.4, 0.7, 0.85, 0.6, 0.9, 0.35])

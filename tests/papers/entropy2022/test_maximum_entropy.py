@@ -11,7 +11,6 @@ from classwise.papers.entropy2022 import maximum_entropy
 from classwise.papers.entropy2022.maximum_entropy import DETACHED, SLOWER
 from classwise.stats import confidence
 
-LN10 = float(np.log(10))
 ATTACKS = ("clean", "pgd-20")
 
 

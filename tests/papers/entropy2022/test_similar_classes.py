@@ -9,10 +9,8 @@ from claim_answers import trained_thrice, verdict_on
 from classwise import runs
 from classwise.core.datasets import class_names
 from classwise.core.errors import NotRecorded
-from classwise.papers import registry
 from classwise.papers.entropy2022 import similar_classes
 from classwise.runs import pages
-from classwise.runs.record import queue
 from classwise.stats import features
 
 NAMES = list(class_names("cifar10"))
@@ -125,14 +123,6 @@ def test_recorded_results_are_judged_without_images(monkeypatch):
     monkeypatch.setattr(pages, "scenes", lambda *given: pytest.fail("images are read"))
     _, inputs = runs.load_page(similar_classes.NAME, "laptop")
     assert list(inputs["pgd-at"].source.values) == [similar_classes.FEATURES]
-
-
-def test_the_pairs_of_the_first_seed_are_in_the_queue_of_scale_laptop():
-    queued = {item.spec for item in queue.read(queue.default("laptop"))}
-    parts = registry.request(similar_classes.NAME, "laptop", seeds=[0]).parts
-    wanted = {spec for part in ("pgd-at", "trades") for spec in parts[part].specs}
-    assert len(wanted) == 18  # both defences with each of nine partners
-    assert wanted <= queued
 
 
 def test_pixels_are_summed_in_the_blocks_of_the_features():

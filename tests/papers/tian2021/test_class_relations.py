@@ -1,10 +1,6 @@
 """Section 4.2: the mistakes of one attacked network, class by class."""
 
-import pytest
 from claim_answers import ACROSS, BOTH_WAYS, PAIR, attacked, table_of
-
-from classwise.core import datasets
-from classwise.core.errors import UserError
 
 ONE_WAY = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)]
 
@@ -29,11 +25,3 @@ EXTREMES = {
         ],
     ),
 }
-
-
-def test_superclasses_are_those_of_the_dataset():
-    animals = [name for name, group in datasets.superclasses("stl10").items() if group == "animals"]
-    assert animals == ["bird", "cat", "deer", "dog", "horse", "monkey"]
-    assert len(set(datasets.superclasses("cifar100").values())) == 20
-    with pytest.raises(UserError, match="classes 0, 1 have no superclasses; those of these datasets do: cifar10"):
-        datasets.superclass_numbers(["0", "1"])
