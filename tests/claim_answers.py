@@ -89,6 +89,13 @@ def under(*defences, attacks=("pgd-20",), table=60):
     return dict.fromkeys(product(defences, attacks), table)
 
 
+def marked(tables, attacks=("pgd-20",), times=2, sharp=None):
+    """Return outcomes of trainings, from what `listed` takes for each; class 3 is critical."""
+    rows = {(name, attack): table for name, table in tables.items() for attack in attacks}
+    data = outcomes_with(rows, times=times, sharp=sharp)
+    return data.assign_coords(critical=("predicted", CLASS == 3)).assign_attrs(dataset="digits")
+
+
 def at(value, *classes, rest=0):
     """Return one value for some classes, and another for the rest."""
     return np.where(np.isin(CLASS, classes), value, rest)

@@ -76,6 +76,23 @@ def dataset(
     return check(xr.Dataset(data, coords, attrs), schema)
 
 
+def store_run(spec: Spec, *evaluations: Evaluation, **attrs: str) -> Path:
+    """Write results with random content as those of a run of this machine; return its folder."""
+    folder = store.run_folder(spec)
+    history = dataset().assign_attrs(store.provenance(spec, "a device", 1), **attrs)
+    results.save(history, store.HISTORY, folder / store.Key(spec).name)
+    for one in (one.resolve_for(spec) for one in evaluations):
+        found = dataset("outcomes 1").assign_attrs(store.provenance(spec, "a device", 1, one), checks="{}")
+        results.save(found, store.OUTCOMES, folder / store.Key(spec, store.OUTCOMES, one).name)
+    return folder
+
+
+def interrupt_after_an_epoch(step: str, done: int, total: int) -> None:
+    """Interrupt a training, whose progress this is told, after its first epoch."""
+    if (step, done) == ("train", 1):
+        raise KeyboardInterrupt
+
+
 def answers(dims: Iterable[str], truth: npt.ArrayLike, prediction: npt.ArrayLike) -> dict[str, Any]:
     """Return the variables of outcomes along dimensions; where the truth is -1 nothing was asked."""
     whole, given = (some.astype("i2") for some in np.broadcast_arrays(truth, prediction))

@@ -31,7 +31,6 @@ import mocks  # noqa: E402
 
 from classwise import images, models  # noqa: E402
 from classwise.__main__ import main  # noqa: E402
-from classwise.core import results  # noqa: E402
 from classwise.core.errors import UserError  # noqa: E402
 from classwise.core.spec import Spec  # noqa: E402
 from classwise.runs import store  # noqa: E402
@@ -132,8 +131,7 @@ def fill(place):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLASSWISE_DATA", str(place / "data"))
         for spec in (SPEC, DAMAGED):
-            history = mocks.dataset().assign_attrs(store.provenance(spec, "a device", 1))
-            results.save(history, store.HISTORY, store.run_folder(spec) / "history.nc")
+            mocks.store_run(spec)
         damaged = store.run_folder(DAMAGED) / "history.nc"
         damaged.write_bytes(damaged.read_bytes()[:2000])
     return place

@@ -8,7 +8,6 @@ from dataclasses import replace
 import mocks
 
 from classwise import runs
-from classwise.core import results
 from classwise.papers import registry
 from classwise.runs import store
 from classwise.runs.record import archive
@@ -18,8 +17,7 @@ def test_the_list_says_who_asked_for_a_run_and_what_tells_it_from_others_of_its_
     asked = registry.training("quick", "pgd-at", 0)
     specs = [asked, replace(asked, seed=1), replace(asked, classes=("1", "2")), replace(asked, eps="0.15")]
     for spec in specs:
-        history = mocks.dataset().assign_attrs(store.provenance(spec, "a device", 1))
-        results.save(history, store.HISTORY, store.run_folder(spec) / "history.nc")
+        mocks.store_run(spec)
     assert command("list") == 0
     listed = (line.split() for line in capsys.readouterr().out.splitlines())
     lines = {words[0]: " ".join(words) for words in listed}

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from layers import Layer
+from layers import Layer, seeded
 from torch import nn
 
 from classwise import attacks, images, models
@@ -24,10 +24,6 @@ def brisk(name):
     attack = ATTACKS[name]
     known = {field.name for field in fields(attack)}
     return replace(attack, **{key: value for key, value in {"steps": 5, "queries": 30, "population": 20}.items() if key in known})
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture(scope="module")

@@ -103,16 +103,9 @@ def test_going_on_gives_what_an_unbroken_run_gives():
     assert whole.member is None
 
 
-class Twin(nn.Module):
-    """The network of a search that answers otherwise than its model on dark images."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x):
-        logits = self.model(x)
-        return torch.where((x.mean((1, 2, 3)) < 0.3)[:, None], logits.roll(1, 1), logits)
+def twin(model):
+    """Return the network of a search that answers otherwise than its model on dark images."""
+    return Layer(lambda x: torch.where((x.mean((1, 2, 3)) < 0.3)[:, None], model(x).roll(1, 1), model(x)))
 
 
 def test_the_verdict_is_the_models_and_what_the_search_got_wrong_is_searched_again(monkeypatch):
@@ -121,7 +114,7 @@ def test_the_verdict_is_the_models_and_what_the_search_got_wrong_is_searched_aga
     x, y = test.batch(slice(None))
     dark = x.mean((1, 2, 3)) < 0.3
     assert 0 < dark.sum() < len(x)
-    monkeypatch.setattr(evaluate, "fuse_for_search", lambda source, x, precision: Twin(source))
+    monkeypatch.setattr(evaluate, "fuse_for_search", lambda source, x, precision: twin(source))
     attack = attacks.PGD(steps=20, success="any", start="none")
     found = found_by(model, test, attack)
     alone = attack(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
@@ -206,16 +199,10 @@ def test_where_gradients_vanish_or_do_not_exist_it_is_told():
     assert told["zero_gradients"] == 1.0
 
 
-class Threshold(nn.Module):
-    """Class 0 unless the mean pixel exceeds a threshold: flat up to it."""
-
-    def __init__(self, threshold, classes=10):
-        super().__init__()
-        self.threshold, self.weight = threshold, nn.Parameter(torch.linspace(-1, 1, classes))
-        self.bias = nn.Parameter(torch.tensor([0.5] + [0.0] * (classes - 1)))
-
-    def forward(self, x):
-        return self.bias + torch.relu(x.flatten(1).mean(1, keepdim=True) - self.threshold) * 50 * self.weight
+def flat_up_to(threshold):
+    """Return a network that says class 0 unless the mean pixel exceeds a threshold."""
+    bias, weight = torch.tensor([0.5] + [0.0] * 9), torch.linspace(-1, 1, 10)
+    return Layer(lambda x: bias + torch.relu(x.flatten(1).mean(1, keepdim=True) - threshold) * 50 * weight)
 
 
 @pytest.mark.parametrize("name", ["pgd-10", "strong", "fgsm"])
@@ -224,11 +211,11 @@ def test_gradients_that_vanish_in_a_flat_ball_are_not_called_hidden(name):
     test, radius = images.load("digits", "test"), 0.01
     x, y = test.batch(slice(None))
     means, zeros = x.mean((1, 2, 3)), y == 0
-    model = Threshold(float(means[zeros].median())).eval()
-    attack = attacks.ATTACKS[name]
+    threshold, attack = float(means[zeros].median()), attacks.ATTACKS[name]
+    model = flat_up_to(threshold).eval()
     told = [
         sanity.sanity_checks(model, few, attack, found_by(model, few, attack, Linf(radius)), None, ball)
-        for few in (test.take(torch.where(zeros & (means < model.threshold - 2 * radius))[0]), test.take(torch.where(zeros)[0]))
+        for few in (test.take(torch.where(zeros & (means < threshold - 2 * radius))[0]), test.take(torch.where(zeros)[0]))
         for ball in (Linf(radius), None)
     ]
     flat, without, mixed, _ = told
@@ -237,7 +224,7 @@ def test_gradients_that_vanish_in_a_flat_ball_are_not_called_hidden(name):
     assert sanity_warnings(flat, flat["asked"]).keys() == {
         "gradients vanish, and the logits are the same at 16 corners of the ball"
     }
-    near = (means[zeros] < model.threshold) & (means[zeros] > model.threshold - 0.9 * radius)
+    near = (means[zeros] < threshold) & (means[zeros] > threshold - 0.9 * radius)
     assert mixed["zero_gradients"] == pytest.approx(float(near.sum()) / mixed["right"], abs=2 / mixed["right"])
     assert near.any()
 

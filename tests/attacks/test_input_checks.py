@@ -81,16 +81,10 @@ def test_a_look_at_a_model_in_train_mode_leaves_its_statistics_alone():
         attacked(network(nn.Softmax(1)).train())
 
 
-class Treacherous(nn.Module):
-    """Finite logits, most of them far from wrong, with gradients that are not finite, or without any."""
-
-    def __init__(self, detached):
-        super().__init__()
-        self.inner, self.detached = network(), detached
-
-    def forward(self, x):
-        flat = x.flatten(1)
-        return self.inner(x.detach()) if self.detached else self.inner(x) + (flat - flat).sum(1, keepdim=True).sqrt()
+def treacherous(detached):
+    """Return a network with finite logits, most of them far from wrong, whose gradients are not finite, or are missing."""
+    inner = network().requires_grad_(False)
+    return Layer(lambda x: inner(x.detach()) if detached else inner(x) + (x - x).flatten(1).sum(1, keepdim=True).sqrt())
 
 
 WITH_GRADIENTS = [name for name in ATTACKS if name not in ("clean", "square", "n-attack", "n-attack@tian2021")]
@@ -100,7 +94,7 @@ WITH_GRADIENTS = [name for name in ATTACKS if name not in ("clean", "square", "n
 @pytest.mark.parametrize("norm", [Linf, L2])
 def test_no_attack_takes_broken_or_missing_gradients_for_robustness(name, norm):
     """Least of all where the answer to nan, class 0, is the right one."""
-    model, attack = Treacherous(detached=False).eval(), ATTACKS[name]
+    model, attack = treacherous(detached=False).eval(), ATTACKS[name]
     if norm.name not in attack.norms:
         return
     kept = {field.name for field in fields(attack)}
@@ -111,7 +105,7 @@ def test_no_attack_takes_broken_or_missing_gradients_for_robustness(name, norm):
             with pytest.raises(UserError, match="gradients were not finite"):
                 attacked(model, X[some], y[some], norm(0.1), attack)
     with pytest.raises(UserError, match=r"no gradient with respect to its pixels.*use a black-box attack like square"):
-        attacked(Treacherous(detached=True).eval(), X, model(X).argmax(1), norm(0.1), attack)
+        attacked(treacherous(detached=True).eval(), X, model(X).argmax(1), norm(0.1), attack)
 
 
 def test_answers_that_are_none_are_no_verdict():

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from layers import Layer
+from layers import Layer, seeded
 from scipy.optimize import linprog, minimize
 from torch import nn
 
@@ -17,10 +17,6 @@ from classwise.attacks.losses import dlr, margin_loss, targeted_dlr
 from classwise.attacks.relaxation import CR, ConstraintRelaxation
 from classwise.attacks.square import Square
 from classwise.core.errors import UserError
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def linear(kind, classes=3):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from layers import counts
 
 from classwise.core.errors import UserError
 from classwise.defences import calibrations
@@ -22,17 +23,12 @@ def base():
     return ClassSettings(*(value * torch.ones(3, dtype=torch.float64) for value in (0.1, 6.0, 1.0, 1.0, 0.5)))
 
 
-def validated(*right, size=10):
-    """Counts of classes of `size` validation images with so many answered rightly."""
-    return torch.diag(torch.tensor(right)) + torch.roll(torch.diag(size - torch.tensor(right)), 1, 1)
-
-
 # Three classes: .5, .8 and 0 of the images withstood.
 COUNTS = torch.tensor([[5, 5, 0], [1, 8, 1], [10, 0, 0]])
 # Class 0 is easy, class 2 hard; class 2 is taken for class 1 more than the other way round.
 PREDICTIONS = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0.1, 0.5, 0.4]], dtype=torch.float64)
 # Clean accuracy 1, .8, .6; robust .9, .5, .1: clean errors 0, .2, .4 and boundary errors .1, .3, .5 about means .2 and .3.
-STATS = EpochStats(0.5, COUNTS, validated(10, 8, 6), validated(9, 5, 1), PREDICTIONS, torch.ones(4, dtype=torch.float64))
+STATS = EpochStats(0.5, COUNTS, counts(10, 8, 6), counts(9, 5, 1), PREDICTIONS, torch.ones(4, dtype=torch.float64))
 
 
 def shares(*values):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from layers import counts
 
 from classwise import attacks, defences, images, models
 from classwise.attacks import PGD, evaluate
@@ -206,12 +207,6 @@ def test_weight_decay_may_spare_norms_and_biases(data):
     assert len(all_of_them["params"]) == len(kept["params"]) + len(spared["params"])
     assert {one.ndim for one in spared["params"]} == {1}
     assert (kept["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
-
-
-def counts(*right, size=10):
-    """Counts of classes of `size` images with so many answered rightly."""
-    whole = torch.diag(torch.tensor(right))
-    return whole + torch.roll(torch.diag(size - torch.tensor(right)), 1, 1)
 
 
 @pytest.mark.parametrize(("criterion", "epoch"), [("average", 2), ("worst", 4), ("sum", 3)])

@@ -1,9 +1,11 @@
 """A folded network answers as its original does, and gives way where it cannot."""
 
 from contextlib import suppress
+from itertools import count
 
 import pytest
 import torch
+from layers import Layer
 from torch import nn
 
 from classwise import models
@@ -62,23 +64,15 @@ def test_layers_that_are_called_twice_are_not_fused():
         assert len(inference.fusions(nn.Sequential(*layers))) == pairs
 
 
-class Branching(nn.Module):
-    """A network that cannot be traced."""
-
-    def __init__(self):
-        super().__init__()
-        self.model, self.calls = settled("small-cnn"), 0
-
-    def forward(self, x):
-        return self.model(x) if x.mean() > 0.5 else -self.model(x)
+def branching():
+    """Return a network that cannot be traced."""
+    return nn.Sequential(settled("small-cnn"), Layer(lambda logits: logits if logits.mean() > 0 else -logits))
 
 
-class Counting(Branching):
-    """A network that a trace does not reproduce: it adds how often it was called."""
-
-    def forward(self, x):
-        self.calls += 1
-        return self.model(x) + self.calls
+def counting():
+    """Return a network that a trace does not reproduce: it adds how often it was called."""
+    calls = count()
+    return nn.Sequential(settled("small-cnn"), Layer(lambda logits: logits + next(calls)))
 
 
 class Twice(nn.Module):
@@ -93,7 +87,7 @@ class Twice(nn.Module):
         return (self.norm(out) + out).mean((2, 3))
 
 
-@pytest.mark.parametrize("network", [Branching, Counting, Twice])
+@pytest.mark.parametrize("network", [branching, counting, Twice])
 def test_a_network_that_cannot_be_fused_is_taken_as_it_is(network):
     model = network().eval()
     with pytest.raises(UserError, match=r"unknown .*'float16'"):

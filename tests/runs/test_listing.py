@@ -26,12 +26,8 @@ SPECS = [
 @pytest.fixture
 def rows(data):
     for place, spec in enumerate(SPECS):
-        attrs = store.provenance(spec, "a device", 1) | {"created": f"2026-01-0{place + 1}T00:00:00+00:00"}
-        results.save(mocks.dataset().assign_attrs(attrs), store.HISTORY, store.run_folder(spec) / "history.nc")
-    evaluation = Evaluation(attack="pgd-20").resolve_for(SPECS[0])
-    outcomes = mocks.dataset("outcomes 1", per_class=4)
-    outcomes = outcomes.assign_attrs(store.provenance(SPECS[0], "a device", 1, evaluation), checks="{}")
-    results.save(outcomes, store.OUTCOMES, store.Key(SPECS[0], store.OUTCOMES, evaluation).file)
+        evaluations = [Evaluation(attack="pgd-20")] * (place == 0)
+        mocks.store_run(spec, *evaluations, created=f"2026-01-0{place + 1}T00:00:00+00:00")
     problems = []
     rows = listing.rows(problems.append)
     assert problems == []

@@ -106,15 +106,11 @@ def test_an_interrupted_training_ends_with_the_same_weights(data, robust, ready,
     monkeypatch.setenv("CLASSWISE_DATA", str(tmp_path / "again"))
     ready(robust.image_source)
 
-    def stopped(phase, done, total):
-        if phase == "train" and done == 1:
-            raise KeyboardInterrupt
-
     interrupted(robust, monkeypatch)  # between two batches of images
     assert (store.run_folder(robust) / rebuild.PART).exists()
     batches = counted(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        train.train(robust, stopped)  # between two epochs
+        train.train(robust, mocks.interrupt_after_an_epoch)  # between two epochs
     train.train(robust)
     assert len(batches) == 2  # of three: nothing is made again
     weights = load_file(store.weights(robust))

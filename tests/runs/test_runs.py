@@ -438,17 +438,12 @@ def test_wrong_evaluations_are_named_before_anything_runs(data, small, changed, 
     assert not data.exists()
 
 
-def killed_after_an_epoch(step, done, total):
-    if (step, done) == ("train", 1):
-        raise KeyboardInterrupt
-
-
 def test_a_checkpoint_of_another_run_or_network_is_named(data, small, monkeypatch):
     """Half a training of one width, put where that of another begins; then the same under the right name."""
     other = replace(small, width=6)
     source = store.run_folder(other) / store.CHECKPOINT
     with pytest.raises(KeyboardInterrupt):
-        train.train(other, killed_after_an_epoch)
+        train.train(other, mocks.interrupt_after_an_epoch)
     store.run_folder(small).mkdir(parents=True)
     target = store.run_folder(small) / store.CHECKPOINT
     target.write_bytes(source.read_bytes())
@@ -669,7 +664,7 @@ def test_results_of_a_folder_are_refused_when_its_images_are_others(data, folder
 
 def test_a_training_never_goes_on_with_other_images(data, folder, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
-        train.train(folder, killed_after_an_epoch)
+        train.train(folder, mocks.interrupt_after_an_epoch)
     (tmp_path / "signs" / "a" / "0.png").write_bytes((tmp_path / "signs" / "b" / "0.png").read_bytes() + b" ")
     with pytest.raises(
         Damaged, match="cannot be resumed from: the images in folder:signs have changed, or code of yours; delete it to train"

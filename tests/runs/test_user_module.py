@@ -6,6 +6,7 @@ import re
 import sys
 from dataclasses import replace
 
+import mocks
 import pytest
 from torch import nn
 
@@ -79,13 +80,9 @@ def test_a_run_of_a_defence_that_was_edited_is_not_shown_as_that_of_the_new_one(
     def define(factor):
         monkeypatch.setitem(DEFENCES, "mine", write(DEFENCE.format(factor=factor)).MINE)
 
-    def stop(step, done, total):
-        if (step, done) == ("train", 1):
-            raise KeyboardInterrupt
-
     define(1.0)
     with pytest.raises(KeyboardInterrupt):
-        train.train(spec, stop)
+        train.train(spec, mocks.interrupt_after_an_epoch)
     define(3.0)
     with pytest.raises(Damaged, match="cannot be resumed from: the images in digits have changed, or code of yours; delete it"):
         train.train(spec)

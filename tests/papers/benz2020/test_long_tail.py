@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from claim_answers import CLASS, HALVES, SINGLES, at, judged, outcomes_with, table_of
+from claim_answers import HALVES, SINGLES, at, judged, marked, table_of
 
 from classwise.core.errors import NotRecorded
 from classwise.papers.benz2020 import critical, long_tail
@@ -13,19 +13,13 @@ from classwise.papers.benz2020.long_tail import BASE
 UNDER = "pgd-20"
 
 
-def marked(tables, under=UNDER, times=1):
-    """Return outcomes of trainings, from what `listed` takes for each; class 3 is critical."""
-    data = outcomes_with({(name, under): table for name, table in tables.items()}, times=times)
-    return data.assign_coords(critical=("predicted", CLASS == 3)).assign_attrs(dataset="digits")
-
-
 def weighted(table, plain):
     """Return answers with the larger weight, and without and with the smaller one."""
-    return marked({"weight 10": table, BASE: plain, "weight 3": plain}, times=2)
+    return marked({"weight 10": table, BASE: plain, "weight 3": plain})
 
 
 def scheme(table, plain):
-    return marked({"cost-sensitive": table, BASE: plain}, times=2)
+    return marked({"cost-sensitive": table, BASE: plain})
 
 
 MORE_OFTEN = table_of(60, [(5, 3), (1, 3)])

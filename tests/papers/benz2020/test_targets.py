@@ -2,20 +2,13 @@
 
 import pytest
 import xarray as xr
-from claim_answers import BOTH_WAYS, CLASS, HALVES, SINGLES, at, judged, outcomes_with, table_of
+from claim_answers import BOTH_WAYS, HALVES, SINGLES, at, judged, marked, table_of
 
 from classwise.papers.benz2020 import targets
 from classwise.papers.benz2020.targets import BASE, CRITICAL, NEXT, OTHERS, SAFEST, STRONG, WEAK
 from classwise.stats import confidence
 
 UNDER = "pgd-20"
-
-
-def marked(tables, attacks=(UNDER,), times=2, sharp=None):
-    """Return outcomes of trainings, from what `listed` takes for each; class 3 is critical."""
-    rows = {(name, attack): table for name, table in tables.items() for attack in attacks}
-    data = outcomes_with(rows, times=times, sharp=sharp)
-    return data.assign_coords(critical=("predicted", CLASS == 3)).assign_attrs(dataset="digits")
 
 
 def logits(tables, offset=0.0):

@@ -8,6 +8,7 @@ import mocks
 import pytest
 import torch
 from dask.utils import key_split
+from layers import Layer
 from rich.console import Console
 from torch import nn
 
@@ -46,16 +47,6 @@ def made(spec, *evaluations, folder=None):
     for path in (folder / key.name for key in store.outcomes_of([(spec, evaluations)])):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
-    return folder
-
-
-def saved(spec, *evaluations):
-    """Put results in place that are what their names say."""
-    folder, attrs = store.run_folder(spec), store.provenance(spec, "a device", 1)
-    results.save(mocks.dataset().assign_attrs(attrs), store.HISTORY, folder / store.Key(spec).name)
-    for one in (one.resolve_for(spec) for one in evaluations):
-        found = mocks.dataset("outcomes 1").assign_attrs(store.provenance(spec, "a device", 1, one))
-        results.save(found, store.OUTCOMES, folder / Key(spec, OUTCOMES, one).name)
     return folder
 
 
@@ -156,21 +147,6 @@ def test_short_evaluations_of_a_run_do_not_occupy_workers_of_their_own(data, sma
 # What it costs.
 
 
-class Counted(nn.Module):
-    """A network that nothing can fool, and that counts the rows it is asked about, forward and backward."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer, self.rows = nn.Linear(64, 10), Counter()
-        self.layer.weight.data *= 1e-3
-
-    def forward(self, x):
-        self.rows.update(forward=len(x))
-        if x.requires_grad:
-            x.register_hook(lambda gradient: self.rows.update(backward=len(gradient)))
-        return self.layer(x.flatten(1)) + 20 * torch.eye(10)[0]
-
-
 # Attacks of each kind of cost.
 ASKING = {"pgd-10": {"steps": 30}, "targeted-pgd-20": {"steps": 10}, "apgd-t": {"steps": 10}, "square": {"queries": 100}}
 ASKING |= {"n-attack": {"steps": 10, "population": 20}, "strong": {"steps": 10}, "cr": {"steps": 30}}
@@ -179,11 +155,20 @@ ASKING |= {"autoattack": {"steps": 10, "queries": 60}}
 
 @pytest.mark.parametrize("name", ASKING)
 def test_the_arithmetic_of_an_attack_is_about_what_it_asks_of_a_network(name):
-    model, attack = Counted(), attacks.build(name, ASKING[name])
+    """The network is one that nothing can fool."""
+    rows, linear, attack = Counter(), nn.Linear(64, 10), attacks.build(name, ASKING[name])
+    linear.weight.data *= 1e-3
+
+    def answer(x):
+        rows.update(forward=len(x))
+        if x.requires_grad:
+            x.register_hook(lambda gradient: rows.update(backward=len(gradient)))
+        return linear(x.flatten(1)) + 20 * torch.eye(10)[0]
+
     x, y = torch.rand(3, 1, 8, 8), torch.zeros(3, dtype=torch.long)
-    attack.search(model, x, y, Linf(0.1), torch.Generator().manual_seed(0))
+    attack.search(Layer(answer), x, y, Linf(0.1), torch.Generator().manual_seed(0))
     # With so few steps, what is asked at their beginning and end shows.
-    assert model.rows.total() / 3 == pytest.approx(attack.cost(10), rel=0.25)
+    assert rows.total() / 3 == pytest.approx(attack.cost(10), rel=0.25)
 
 
 def test_every_attack_has_a_cost():
@@ -315,12 +300,12 @@ def test_the_plan_counts_what_is_there(data):
     assert with_examples == [number, number, 2 * number + len({spec.defence for spec, _ in asked})]
     assert counted(told(section, "tian2021/4-1-class-bias"), section) == [number, number, 2 * number]
     spec, evaluations = asked[0]
-    (saved(spec, *evaluations[:1]) / store.WEIGHTS).write_bytes(b"")
+    (mocks.store_run(spec, *evaluations[:1]) / store.WEIGHTS).write_bytes(b"")
     spec, evaluations = asked[1]
-    saved(spec, *evaluations)
+    mocks.store_run(spec, *evaluations)
     assert counted(told(section), section) == [number, number - 1, 2 * number - 3]
     for spec, evaluations in asked:
-        saved(spec, *evaluations)
+        mocks.store_run(spec, *evaluations)
     said = told(section)
     assert said.endswith("everything is there\n")
     assert counted(said, section) == [number, 0, 0]
@@ -337,7 +322,7 @@ def test_a_damaged_recorded_file_is_named(data):
     section = "tian2021/4-1-class-bias"
     pairs = registry.request(section).pairs
     for spec, evaluations in pairs:
-        saved(spec, *evaluations)
+        mocks.store_run(spec, *evaluations)
     recorded = store.recorded_folder(pairs[0][0])
     recorded.parent.mkdir(parents=True)
     store.run_folder(pairs[0][0]).rename(recorded)
