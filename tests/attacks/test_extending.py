@@ -45,7 +45,7 @@ def test_a_new_attack_is_one_line_in_the_table(data, small, monkeypatch):
     black, white = (store.Key(small, store.OUTCOMES, evaluation).read() for evaluation in (guess, gradients))
     assert black.sizes["image"] == 50
     assert Guess(queries=10).cost(10) == 10
-    assert cost.evaluation_operations(small, guess) > 0
+    assert cost.operations(small, guess) > 0
     assert 0 < black.queries.max() <= 10
     broken, unbroken = (data.assign(misclassified=("image", np.full(50, kind))) for data, kind in ((black, True), (white, False)))
     assert sanity.black_box_ahead([("guess", broken), ("pgd-10", unbroken)]) == ["guess"]

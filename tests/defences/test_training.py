@@ -11,6 +11,7 @@ from layers import counts
 from classwise import attacks, defences, images, models
 from classwise.attacks import PGD, evaluate
 from classwise.attacks.balls import Linf
+from classwise.core.spec import Spec
 from classwise.defences import DEFENCES, objectives
 from classwise.defences.averaging import AVERAGINGS, EMA, FAWA, Sham, averaging_of, copy_weights
 from classwise.defences.calibrations import Calibration
@@ -18,6 +19,7 @@ from classwise.defences.objectives import Adversarial, Adversary, FreeAT, Single
 from classwise.defences.training import OPTIMISERS, SCHEDULES, Diverged, TrainConfig, _order, _step, begin, checkpoints, train
 from classwise.defences.training.optimisation import factor, gates, groups
 from classwise.models.inference import BFloat16Autocast
+from classwise.runs.compute import validate
 
 
 @pytest.fixture(scope="module")
@@ -365,12 +367,12 @@ def test_the_names_of_averages_are_names_of_checkpoints():
     assert {"ema": EMA(average_from=0.25), "fawa": FAWA(), "sham": AVERAGINGS["sham"]} == AVERAGINGS
     assert {name: averaging_of(name, 100) for name in AVERAGINGS} == AVERAGINGS
     assert (averaging_of("ema", 200), averaging_of("fawa", 200).worst_share) == (AVERAGINGS["ema"], 0.2)
-    known = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True)
-    names = checkpoints.names(selects=True, averaging=True, keep=3, test_selected=True, averages=("ema", "fawa"))
+    spec = Spec(dataset="digits", eps="0.1", select="pgd-10", keep_last=3, test_selected=True)
+    known, names = validate.checkpoints(spec), validate.checkpoints(replace(spec, averages=("ema", "fawa")))
     assert names[: len(known)] == known
     assert names[len(known) :] == ["ema", "ema-1", "ema-2", "best-ema", "fawa", "fawa-1", "fawa-2", "best-fawa"]
-    short = checkpoints.names(selects=False, averaging=False, keep=1, test_selected=False, averages=["sham"], renewed=True)
-    assert short == ["last", "sham", "sham-renewed"]
+    short = replace(spec, select=None, keep_last=1, test_selected=False, averages=("sham",), renewed=True)
+    assert validate.checkpoints(short) == ["last", "sham", "sham-renewed"]
     assert all(name.isalpha() and name.islower() for name in AVERAGINGS)
     assert not {"last", "best", "average", "test", "half"} & set(AVERAGINGS)
 

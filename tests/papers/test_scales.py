@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 
 from classwise import attacks, defences
-from classwise.core.datasets import published_size
 from classwise.papers import registry, scales, variants
 from classwise.papers.scales import Recipe, Scale, merge
 from classwise.papers.sections import CLEAN_AND_PGD, Section, resolve_request
@@ -34,7 +33,7 @@ def test_one_training_of_a_recorded_scale_serves_all_its_readers(scale):
 def test_defences_at_the_level_of_the_papers_see_as_many_images(defence):
     spec = registry.training("matched", defence, 0)
     validate.check(spec, [str(spec.warm_start)])
-    assert spec.epochs * (spec.epoch_images or published_size("cifar10").train) == IMAGES.get(defence, 640_000)
+    assert spec.epochs * (spec.epoch_images or validate.size_of("cifar10").train) == IMAGES.get(defence, 640_000)
     assert spec.half
     parts = vars(defences.build(defence, spec.options)).values()
     begins = {name: round(200 * getattr(part, name)) for part in parts for name in SHARES if getattr(part, name, 0)}

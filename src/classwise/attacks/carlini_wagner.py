@@ -78,8 +78,7 @@ class _Search(ActiveSet):
         now = box(self.warm + self.delta)
         moved = (now - box(self.origin)).flatten(1).abs().amax(1)
         smaller = torch.minimum(self.tau, moved) * gamma
-        lowered = ended & self.succeeded
-        onward = lowered & (smaller > _FINEST)
+        onward = ended & self.succeeded & (smaller > _FINEST)
         over = ended & ~onward
         # A constant has worked if it misclassified at its last tau or at an earlier one.
         worked = self.succeeded | (self.tau < self.start_tau)

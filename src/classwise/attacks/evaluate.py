@@ -114,15 +114,11 @@ def batches(
                 fooled = local.contains(result.images, x) & (network(result.images).argmax(1) != y)
                 again = (fooled & (model(result.images).argmax(1) == y)).nonzero()[:, 0]
                 if len(again):
-                    fresh = attack.run(model, x[again], y[again], local.select(again), generator)
-                    result = _replaced(result, again, fresh)
+                    fresh = vars(attack.run(model, x[again], y[again], local.select(again), generator))
+                    found = {name: old for name, old in vars(result).items() if old is not None}
+                    result = AttackResult(**{name: old.index_copy(0, again, fresh[name]) for name, old in found.items()})
             settings.on_images(result.images)
             yield _judged(model, images.index[which], x, y, result, local, attack)
-
-
-def _replaced(result: AttackResult, rows: Tensor, fresh: AttackResult) -> AttackResult:
-    pairs = {field.name: (getattr(result, field.name), getattr(fresh, field.name)) for field in fields(result)}
-    return AttackResult(**{name: old.index_copy(0, rows, new) for name, (old, new) in pairs.items() if old is not None})
 
 
 def _judged(model: nn.Module, index: Tensor, x: Tensor, y: Tensor, result: AttackResult, ball: Ball, attack: Attack) -> Outcomes:

@@ -54,12 +54,6 @@ def notable_classes(count: xr.DataArray, marked: Sequence[str] | None = None, mo
     return [*first, *rest][: max(most, len(first))]
 
 
-def charted_classes(count: xr.DataArray, marked: Sequence[str] | None = None) -> list[str]:
-    """Return the notable classes in the order of the dataset."""
-    notable = set(notable_classes(count, marked))
-    return [name for name in names_of(count) if name in notable]
-
-
 def rate(count: xr.DataArray) -> str:
     """Return the share of images that are classified correctly in percent with its Wilson interval; `count`: under one attack."""
     right, total = int(metrics.correct(count).sum()), int(count.sum())

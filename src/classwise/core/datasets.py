@@ -109,13 +109,6 @@ def title(dataset: str) -> str:
     return f"{name} ({background})" if background else name
 
 
-def published_size(dataset: str) -> DatasetSize | None:
-    """Return the size of a dataset, with or without a background; None where its images must be counted."""
-    name, background = split_background(dataset)
-    size = DATASETS[name].size if name in DATASETS else None
-    return replace(size, channels=DATASETS[name].backgrounds[background]) if size is not None and background else size
-
-
 def known_classes(dataset: str) -> tuple[str, ...]:
     """Return the names of a dataset's classes in the order of the labels, () where only its images tell."""
     name = base_dataset(dataset)

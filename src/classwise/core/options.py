@@ -35,12 +35,7 @@ _BOUNDS = {"ge": "{} or more", "gt": "above {}", "le": "{} or less", "lt": "belo
 
 # An int is accepted as a float; otherwise the type must match exactly.
 _ACCEPTED: dict[type, tuple[type, ...]] = {float: (float, int)}
-
-
-@cache
-def type_hints(part: Any) -> Mapping[str, Any]:
-    """Return the resolved type hints of a class by field name."""
-    return get_type_hints(part)
+_type_hints = cache(get_type_hints)  # of a class, by the names of its fields
 
 
 def matches_type(value: object, hint: Any) -> bool:
@@ -83,7 +78,7 @@ def configure(part: Part, options: Mapping[str, object], what: str) -> Part:
     names = [field.name for field in fields(part)]  # type: ignore[arg-type]
     for name, value in options.items():
         check_known(f"option of {what}", [name], names)
-        _check_type(what, name, value, type_hints(type(part))[name])  # type: ignore[arg-type]
+        _check_type(what, name, value, _type_hints(type(part))[name])  # type: ignore[arg-type]
     return replace(part, **options)  # type: ignore[type-var]
 
 
@@ -95,7 +90,7 @@ def _check_type(what: str, name: str, value: object, hint: Any) -> None:
 def check_fields(item: Any, what: str) -> None:
     """Raise UserError if a field of a dataclass instance is of another type than its hint or out of bounds; `what` names it."""
     for field, value in _given(item):
-        _check_type(what, field.name, value, type_hints(type(item))[field.name])  # type: ignore[arg-type]
+        _check_type(what, field.name, value, _type_hints(type(item))[field.name])  # type: ignore[arg-type]
     check_bounds(item, f"{what}: ")
 
 

@@ -61,9 +61,9 @@ class Subject(Identified, ABC):
         """Folder of its results, below the data folder or absolute."""
 
     @property
-    def recorded_folder(self) -> str | None:
-        """Folder of results that were computed elsewhere, below the data folder; None if it has none."""
-        return None
+    @abstractmethod
+    def recorded_folder(self) -> str:
+        """Folder of results that were computed elsewhere, below the data folder."""
 
     @property
     def weights_digest(self) -> str:

@@ -109,8 +109,10 @@ def load_matching(model: Classifier, state: State) -> str:
     wanted = [name for name in expected if _is_weight(name) and name not in ("mean", "std")]
     left = {name: value for name, value in plain.items() if _is_weight(name) and name not in statistics}
     file = {name: value for name, value in left.items() if not name.startswith(_UNUSED)}
-    known = {_canonical(name): name for name in file}
-    named = {name: known.get(field, field) for name, field in _common(model, wanted).items()}
+    known, parts = {_canonical(name): name for name in file}, common_names(model.body)
+    split = {name: name.removeprefix("body.").partition(".") for name in wanted}
+    fields = {name: _canonical(f"{parts.get(first, first)}.{rest}") for name, (first, _, rest) in split.items()}
+    named = {name: known.get(field, field) for name, field in fields.items()}
     pairs = {"the same names": {name: name for name in wanted}, "the names of the field": named}
     if list(file) != sorted(file):  # names in alphabetical order, as in safetensors, say nothing about the model's order
         pairs["the same order of kinds and shapes"] = dict(zip(wanted, file, strict=False))
@@ -165,11 +167,6 @@ def _canonical(name: str) -> str:
     name = re.sub(r"(?<=\.)(downsample|convShortcut|shortcut)\.(0\.)?", "shortcut.", name)
     name = re.sub(r"(denselayer\d+\.(?:norm|conv))\.(?=[12]\.)", r"\1", name)  # torchvision's files before 2018
     return _HEAD.sub(r"head.\2", name)
-
-
-def _common(model: Classifier, names: list[str]) -> dict[str, str]:
-    parts, split = common_names(model.body), {name: name.removeprefix("body.").partition(".") for name in names}
-    return {name: _canonical(f"{parts.get(first, first)}.{rest}") for name, (first, _, rest) in split.items()}
 
 
 def _fits(expected: State, file: State, pair: dict[str, str]) -> bool:

@@ -5,7 +5,7 @@ Of the runs of a list only the attributes of their histories are read: hundreds 
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from pathlib import Path
@@ -257,14 +257,11 @@ def _title(evaluation: Evaluation) -> str:
 
 def spec_table(spec: Mapping[str, Any]) -> Table:
     """Return the fields of a Spec as a table: those that differ from their default first, then the others, dimmed."""
-    defaults = {
-        field.name: field.default_factory() if field.default_factory is not MISSING else field.default for field in fields(Spec)
-    }
+    defaults = vars(Spec(dataset="none", eps="0")) | {"eps": "none"}  # these two have no default
     listed = Table("field", "value", "default", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in sorted(spec, key=lambda name: spec[name] == defaults[name]):
         changed = spec[name] != defaults[name]
-        default = "none" if defaults[name] is MISSING else _text(defaults[name])
-        listed.add_row(name, _text(spec[name]), default if changed else "", style="bold" if changed else "dim")
+        listed.add_row(name, _text(spec[name]), _text(defaults[name]) if changed else "", style="bold" if changed else "dim")
     return listed
 
 

@@ -151,30 +151,26 @@ def run_folder(subject: Subject) -> Path:
     return data_folder() / subject.folder
 
 
-def recorded_folder(spec: Spec) -> Path:
-    """Return the folder of results of a run that were computed elsewhere."""
-    return data_folder() / spec.recorded_folder
+def recorded_folder(subject: Subject) -> Path:
+    """Return the folder of results of a run or an audit that were computed elsewhere."""
+    return data_folder() / subject.recorded_folder
 
 
 def has_recorded_network(subject: Subject) -> bool:
     """Return whether a run was not trained here, but recorded with its weights: it is evaluated from data/recorded/."""
-    if subject.recorded_folder is None or (run_folder(subject) / PLACES[HISTORY]).exists():
-        return False
-    folder = data_folder() / subject.recorded_folder
-    return (folder / "history.nc").exists() and (folder / WEIGHTS).exists()
+    here, recorded = run_folder(subject), recorded_folder(subject)
+    return not (here / "history.nc").exists() and (recorded / "history.nc").exists() and (recorded / WEIGHTS).exists()
 
 
 def results_folder(subject: Subject) -> Path:
     """Return the folder in which new results of a network are filed: data/recorded/ if it was recorded with its weights."""
-    if has_recorded_network(subject):
-        return data_folder() / str(subject.recorded_folder)
-    return run_folder(subject)
+    return recorded_folder(subject) if has_recorded_network(subject) else run_folder(subject)
 
 
 def search_folders(subject: Subject) -> list[Path]:
     """Return the folders to search, in order: results of a run that was trained here are never mixed with recorded ones."""
-    computed, recorded = run_folder(subject), subject.recorded_folder
-    return [computed] if recorded is None or (computed / "history.nc").exists() else [computed, data_folder() / recorded]
+    computed = run_folder(subject)
+    return [computed] if (computed / "history.nc").exists() else [computed, recorded_folder(subject)]
 
 
 def outcomes_of(pairs: Iterable[tuple[Subject, Iterable[Evaluation]]]) -> list[Key]:

@@ -15,7 +15,7 @@ from torch import nn
 from classwise import attacks, images, models
 from classwise.attacks import ATTACKS
 from classwise.attacks.balls import Linf
-from classwise.core import datasets, results
+from classwise.core import results
 from classwise.core.errors import UserError
 from classwise.core.spec import Evaluation, Spec
 from classwise.papers import registry
@@ -184,7 +184,7 @@ def test_operations_are_counted_as_by_hand(small):
     first = next(part for part in model.modules() if isinstance(part, nn.Conv2d))
     assert forward > 2 * 64 * first.weight.numel()
     published = Spec(dataset="cifar10", eps="0.1", model="resnet18", width=64)
-    resnet, _ = cost._network_of(published, datasets.published_size("cifar10"))
+    resnet, _ = cost._network_of(published, validate.size_of("cifar10"))
     assert resnet == pytest.approx(1.11e9, rel=0.02)  # 0.56 billion multiplications and additions, as is well known
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -149,19 +149,3 @@ CRITERIA: dict[str, Callable[[Tensor], float]] = {
     "sum": lambda counts: overall(counts) + worst(counts),
     "sum-fifth": lambda counts: overall(counts) + worst(counts, 0.2),
 }
-
-
-def names(
-    *, selects: bool, averaging: bool, keep: int, test_selected: bool, averages: Collection[str] = (), renewed: bool = False
-) -> list[str]:
-    """Return the names of the checkpoints of a training, "last" first.
-
-    averaging: whether the defence averages its weights. averages: the names of those that are kept next to it. renewed: also with
-    statistics of batch norm estimated again.
-    """
-    result = ["last", *(f"last-{back}" for back in range(1, keep))]
-    result += ["best"] * selects + ["average"] * averaging + ["test-selected"] * test_selected
-    for name in averages:
-        result += [name, *(f"{name}-{back}" for back in range(1, keep))] + [f"best-{name}"] * selects
-        result += [f"{name}{RENEWED}"] * renewed
-    return result

@@ -3,7 +3,7 @@
 import os
 import platform
 import re
-import time
+import timeit
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,13 +66,8 @@ def bfloat16_warning(precisions: Collection[str]) -> str:
 def _seconds_of_convolution(precision: torch.dtype) -> float:
     """Return the least seconds of a convolution of some images, of three tries."""
     layer, x = torch.nn.Conv2d(16, 32, 3).to(dtype=precision), torch.zeros(16, 16, 32, 32, dtype=precision)
-    seconds = []
     with torch.no_grad():
-        for _ in range(4):  # the first one sets up
-            began = time.perf_counter()
-            layer(x)
-            seconds.append(time.perf_counter() - began)
-    return min(seconds[1:])
+        return min(timeit.repeat(lambda: layer(x), number=1, repeat=4)[1:])  # the first one sets up
 
 
 def warm_up() -> None:

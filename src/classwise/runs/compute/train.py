@@ -111,9 +111,6 @@ def _train(
         state.load_state_dict(saved["state"])
         recorder.values = {name: saved["recorded"][name].cpu() for name in recorder.values}
 
-    def now() -> dict[str, Any]:
-        return {"images": digest, "state": state.state_dict(), "recorded": dict(recorder.values)}
-
     if checkpoint.path.exists() and not checkpoint.restore(take, repair=repair):
         config, state, recorder = _begin(spec, data)  # without anything already restored from it
     kept = state.epoch
@@ -123,7 +120,8 @@ def _train(
             recorder.add(epoch)
             if recorder.due(epoch.number) or state.stopped:
                 recorder.measure(epoch.number, state.model, data)
-            kept = epoch.number if checkpoint.keep(now) else kept
+            saved = checkpoint.keep(lambda: {"images": digest, "state": state.state_dict(), "recorded": dict(recorder.values)})
+            kept = epoch.number if saved else kept
             report("train", epoch.number, spec.epochs)
     except training.Diverged as error:
         good = f"the last good state is {checkpoint.path} (epoch {kept})" if kept else "no epoch was finished"

@@ -11,7 +11,7 @@ import torch
 from classwise import attacks, defences, images, models
 from classwise.core import datasets
 from classwise.core.audit import Audit
-from classwise.core.datasets import DatasetSize, published_size
+from classwise.core.datasets import DATASETS, DatasetSize, split_background
 from classwise.core.errors import UserError, check_known, unknown
 from classwise.core.files import folder_digest
 from classwise.core.identity import radius_value
@@ -157,9 +157,14 @@ def head(spec: Spec) -> str:
 
 def checkpoints(spec: Spec) -> list[str]:
     """Return the names of the checkpoints that a run stores, "last" first."""
-    averaging = defences.build(spec.defence, spec.options).averaging.averages
-    chosen = {"selects": spec.select is not None, "test_selected": spec.test_selected, "renewed": spec.renewed}
-    return training.checkpoints.names(averaging=averaging, keep=spec.keep_last, averages=spec.averages, **chosen)
+    selects, backs = ["best"] * (spec.select is not None), range(1, spec.keep_last)
+    result = ["last", *(f"last-{back}" for back in backs), *selects]
+    result += ["average"] * defences.build(spec.defence, spec.options).averaging.averages
+    result += ["test-selected"] * spec.test_selected
+    for name in spec.averages:
+        result += [name, *(f"{name}-{back}" for back in backs), *(f"best-{name}" for _ in selects)]
+        result += [f"{name}{training.checkpoints.RENEWED}"] * spec.renewed
+    return result
 
 
 def validation_attack(spec: Spec) -> str | None:
@@ -192,8 +197,12 @@ def class_names(subject: Subject) -> tuple[str, ...]:
 
 
 def size_of(dataset: str) -> DatasetSize | None:
-    """Return the size of a dataset: published, or counted where its images are present; else None."""
-    return published_size(dataset) or _counted(dataset, folder_digest(dataset))
+    """Return the size of a dataset, with or without a background: published, or counted where its images are; else None."""
+    name, background = split_background(dataset)
+    size = DATASETS[name].size if name in DATASETS else None
+    if size is None:
+        return _counted(dataset, folder_digest(dataset))
+    return replace(size, channels=DATASETS[name].backgrounds[background]) if background else size
 
 
 @cache

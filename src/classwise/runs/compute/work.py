@@ -36,12 +36,8 @@ def compute(key: Key, report: train.Report = train.no_report, *, repair: bool) -
         if key.read(repair=repair) is not None:
             return
         report("attack", 0, 1)
-        if key.kind == FEATURES:
-            data = evaluate.class_features(subject, evaluation)
-        elif key.kind == TRACE:
-            data = evaluate.trace_attack(subject, evaluation)
-        else:
-            data = evaluate.attack_function(subject, evaluation)()
+        make = {FEATURES: evaluate.class_features, TRACE: evaluate.trace_attack}.get(key.kind)
+        data = make(subject, evaluation) if make else evaluate.attack_function(subject, evaluation)()
         results.save(data.assign_attrs(store.provenance(subject, *device.name_and_threads(), evaluation)), key.kind, key.file)
         report("attack", 1, 1)
         with suppress(OSError):  # where open files cannot be removed

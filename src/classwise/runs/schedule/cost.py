@@ -80,7 +80,7 @@ class Costs:
 
     def seconds(self, spec: Spec, evaluation: Evaluation | None = None) -> float:
         """Return the seconds of a training, or of an evaluation of a run; 0 if the number of its images is unknown."""
-        work, batch, precision = _operations(spec, evaluation), (evaluation or spec).batch, (evaluation or spec).precision
+        work, batch, precision = operations(spec, evaluation), (evaluation or spec).batch, (evaluation or spec).precision
         if (rate := self.rate(spec, evaluation)) or not work:
             return work / (rate or 1)
         times = 2 if precision == "bfloat16" else 1
@@ -96,7 +96,7 @@ class Costs:
         Nor has a training of which so little was done that waiting took most of the time.
         """
         of_rate = result.kind in (store.HISTORY, store.OUTCOMES) and timing.share >= _LEAST_SHARE
-        work = timing.share * _operations(result.spec, result.evaluation) if of_rate else 0
+        work = timing.share * operations(result.spec, result.evaluation) if of_rate else 0
         if work > 0 and timing.seconds > 0:
             what, kind = rate_of(result.spec, result.evaluation)
             rates = self.rates.setdefault(timing.device, {}).setdefault(what, {}).setdefault(kind, [])
@@ -189,8 +189,10 @@ def image_count(evaluation: Evaluation, size: DatasetSize) -> int:
     return full if evaluation.per_class is None else min(full, evaluation.per_class * size.classes)
 
 
-def evaluation_operations(spec: Spec, evaluation: Evaluation) -> float:
-    """Return the operations of evaluating a run; 0 if the number of its images is unknown."""
+def operations(spec: Spec, evaluation: Evaluation | None = None) -> float:
+    """Return the operations of a training or of evaluating a run; 0 if the number of its images is unknown."""
+    if evaluation is None:
+        return training_operations(spec)
     size = validate.training_size(spec)
     if size is None:
         return 0.0
@@ -209,7 +211,3 @@ def bytes_on_disk(spec: Spec, evaluation: Evaluation | None) -> int:
         return _network_of(spec, size)[1] * len(validate.checkpoints(spec)) + 40_000
     # Of each image: logits, label, prediction, verdicts and coordinates.
     return image_count(evaluation, size) * (4 * min(size.classes, 100) + 30) + 30_000
-
-
-def _operations(spec: Spec, evaluation: Evaluation | None) -> float:
-    return training_operations(spec) if evaluation is None else evaluation_operations(spec, evaluation)
