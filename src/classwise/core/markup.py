@@ -14,6 +14,7 @@ PRINTED = {
     "cr": "constraint relaxation",
     "autoattack": "AutoAttack",
     "cw": "C&W",
+    "fat-constant": "FAT (constant tau)",
     "free-at": "Free-AT",
     "label-smoothing": "PGD-AT with label smoothing",
     "trades-smoothed": "TRADES with label smoothing",
