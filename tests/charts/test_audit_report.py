@@ -137,8 +137,8 @@ def test_names_are_escaped(audit):
     audit, count = replace(audit, network=NAME, dataset=NAME), counted(CLEAN, ATTACKED, WORST, names=[NAME, "b", "c"])
     first = findings.audit_finding(audit, count, {"hidden gradients": f"{NAME} hides them"})
     assert f"**{ESCAPED} classifies" in first
-    assert f"images of {ESCAPED} correctly" in first
-    assert f"Its weakest class, {ESCAPED}, is at 25 %.**" in first
+    assert f"the images of {ESCAPED} correctly" in first
+    assert f", and 25 % of its weakest class ({ESCAPED}).**" in first
     text = audit_report.summary(count, [NAME, "c"])
     assert f"**Critical: {ESCAPED}.**" in text
     assert f"**{ESCAPED}**: 25 %" in text

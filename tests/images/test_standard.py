@@ -177,6 +177,10 @@ def test_superclasses_cover_every_class_once():
     assert len(images.superclasses("cifar100")) == 100
     groups = list(images.superclasses("cifar100").values())
     assert {groups.count(group) for group in groups} == {5}
+    # Tian 2021, Table 2.
+    for dataset, transport in (("cifar10", [0, 1, 8, 9]), ("stl10", [0, 2, 8, 9])):
+        kinds = images.superclasses(dataset).values()
+        assert [number for number, kind in enumerate(kinds) if kind == "transport"] == transport
     with pytest.raises(UserError, match="'digits' has no superclasses; those that do: cifar10, stl10, cifar100"):
         images.superclasses("digits")
     with pytest.raises(UserError, match="classes 0, 1 have no superclasses; those of these datasets do: cifar10"):

@@ -72,6 +72,8 @@ class Look:
             several = {} if isinstance(title, str) else title
             choice = Choice(f"chosen_{self.choose}", names, self.first or names[0], display_name(self.choose), several)
             chart = chart.transform_filter(f"datum.{self.choose} == {choice.name}")
+            if array.equals(array.isel({self.choose: [0] * len(names)}).assign_coords({self.choose: array[self.choose]})):
+                dims.remove(self.choose)
         chart = primitives.panels(chart, Category.from_array(array, self.panel)) if self.panel else chart
         chart = chart.resolve_scale(x="independent", y="independent") if self.free else chart
         chart = chart.add_params(picked) if picked is not None else chart

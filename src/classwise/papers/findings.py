@@ -92,7 +92,7 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
 
 
 def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) -> str:
-    """Return in bold the accuracy in the worst case and without an attack, and the warnings of `masking.warnings`.
+    """Return in bold the accuracy in the worst case and in the weakest class, and the warnings of `masking.warnings`.
 
     `count` is of `masking.worst_case_outcomes`; a class that withstands attacks more often than it is classified correctly is a
     ValueError.
@@ -105,18 +105,17 @@ def audit_finding(audit: Audit, count: xr.DataArray, warned: Mapping[str, str]) 
     robust, plain = (audit_report.rate(some) for some in (worst, clean))
     rates = metrics.accuracy(worst)
     names = [str(name) for name in worst.label.values[(rates == rates.min()).values]]
-    weakest = f"weakest class, {escape(names[0])}, is" if len(names) == 1 else f"weakest {len(names)} classes are"
-    weakest = f" Its {weakest} at {float(rates.min()):.0f} %." * bool(float(metrics.mcd(worst)))
-    robust = robust.replace("95 %: ", "")  # the next sentence says the level
-    lines = [
-        f"{escape(name)} classifies {robust} of {int(worst.sum()):,} images of {escape(datasets.title(audit.title))} correctly "
-        f"under the attacks of this page.{weakest}"
-    ]
+    weakest = f"its weakest class ({escape(names[0])})" if len(names) == 1 else f"its {len(names)} weakest classes"
+    robust = robust.replace("95 %: ", "")  # the text below says the level
+    of = f"the images of {escape(datasets.title(audit.title))}"
+    first = f"{escape(name)} classifies {robust} of {of} correctly under the attacks of this page"
+    first += f", and {float(rates.min()):.0f} % of {weakest}" * bool(float(metrics.mcd(worst)))
+    lines = [f"{first}."]
     for cause, why in warned.items():
         means = _MEANING.get(cause, "Other attacks may break more images." if metrics.correct(worst).any() else "")
         lines.append(f"Warning: {cause}. {escape(why[:1].upper() + why[1:])}. {means}".strip())
-    radius = radius_name(audit.eps)
-    rest = f"At radius {radius} an image counts as correct if no attack breaks it. Without an attack, {plain} are correct."
+    rest = f"Each of {int(worst.sum()):,} images counts as correct if no attack of radius {radius_name(audit.eps)} breaks it."
+    rest += f" Without an attack, {plain} are correct."
     rest += " No sanity check of the attacks gives a warning." * (len(lines) == 1)
     return "\n\n".join([*(f"**{line}**" for line in lines), rest])
 

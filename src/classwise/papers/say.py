@@ -29,7 +29,7 @@ class _Numbers(Formatter):
             value = value.item() if isinstance(value, xr.DataArray) else value
             if not directions and not digits.isdecimal():
                 return escape(printed_name(value)) if isinstance(value, str) and not spec else super().format_field(value, spec)
-        unclear = bounded and len(directions) > 2 and float(value.min()) <= 0 <= float(value.max())
+        unclear = bounded and len(directions) > 2 and not choose_by_sign(value, "above", "below", "")
         falls = bool(directions) and not unclear and float(value.sel(bound="value") if bounded else value) < 0
         opposite: Any = -value
         if bounded:

@@ -95,7 +95,7 @@ class Costs:
 
         Nor has a training of which so little was done that waiting took most of the time.
         """
-        of_rate = result.kind in (store.HISTORY, store.OUTCOMES) and timing.share >= _LEAST_SHARE
+        of_rate = result.kind == store.OUTCOMES or (result.kind == store.HISTORY and timing.share >= _LEAST_SHARE)
         work = timing.share * operations(result.spec, result.evaluation) if of_rate else 0
         if work > 0 and timing.seconds > 0:
             what, kind = rate_of(result.spec, result.evaluation)
