@@ -17,15 +17,12 @@ from classwise.defences.calibrations import CFA, ClassSettings, Uniform
 from classwise.defences.objectives import MART, TRADES, Adversarial, Adversary, LossTerms, Standard, TrainingStep
 from classwise.models import inference
 
-
-@pytest.fixture
-def batch():
-    return images.load("digits", "train").batch(slice(0, 64))
+X, Y = images.load("digits", "train").batch(slice(0, 64))
 
 
 @pytest.fixture
 def model():
-    return models.build("small-cnn", images.load("digits", "train"), 4).train()
+    return models.build("small-cnn", images.load("digits", "train"), 4).eval()
 
 
 def adversary(mode="eval", seed=0, attack=None):
@@ -72,31 +69,29 @@ FORMULAS = {
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_an_objective_and_its_gradient_are_the_formula(name, model, batch):
-    x, y = batch
-    model = model.double().eval()  # batch norm must not depend on who is in the batch
+def test_an_objective_and_its_gradient_are_the_formula(name, model):
+    model = model.double()  # in eval mode, as batch norm must not depend on who is in the batch
     objective, watching = DEFENCES[name].objective, Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
-    x = x.double()
-    cost = objective(model, x, y, each(objective.beta), watching)
+    x = X.double()
+    cost = objective(model, x, Y, each(objective.beta), watching)
     p, q = model(x).softmax(1), model(getattr(watching, "made", x)).softmax(1)
-    own = torch.arange(len(y)), y
+    own = torch.arange(len(Y)), Y
     expected = FORMULAS[name](p, q, p[own], q[own])
     assert torch.allclose(cost.loss, expected, rtol=1e-5, atol=1e-5)
     assert torch.allclose(gradients(model, cost.loss.mean()), gradients(model, expected.mean()), atol=1e-5)
 
 
-def test_csr_and_its_gradient_are_the_formula(model, batch):
+def test_csr_and_its_gradient_are_the_formula(model):
     """.7 CE(x, y) + 6 KL(p || q) + .3 KL(w e_y || q), w by the prediction of the attacked image and the label."""
-    (x, y), defence = batch, DEFENCES["csr"]
-    model, x = model.double().eval(), x.double()
+    defence, model, x = DEFENCES["csr"], model.double(), X.double()
     pattern = torch.rand(10, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.01
     watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
-    settings = defence.calibration.start(ClassSettings.uniform(10, 0.1, 6.0, torch.device("cpu")), torch.ones(10)).select(y)
+    settings = defence.calibration.start(ClassSettings.uniform(10, 0.1, 6.0, torch.device("cpu")), torch.ones(10)).select(Y)
     still = torch.optim.SGD(model.parameters(), lr=0.0)
     step = TrainingStep(settings, watching, defence.calibration, still, {"confusion": pattern}, 64)
-    loss = defence.objective.step(model, x, y, step).loss
-    p, q, own = model(x).softmax(1), model(watching.made).softmax(1), (torch.arange(len(y)), y)
-    w = pattern[y, q.argmax(1)]
+    loss = defence.objective.step(model, x, Y, step).loss
+    p, q, own = model(x).softmax(1), model(watching.made).softmax(1), (torch.arange(len(Y)), Y)
+    w = pattern[Y, q.argmax(1)]
     expected = -0.7 * p[own].log() + 6 * (p * (p / q).log()).sum(1) + 0.3 * w * (w / q[own]).log()
     assert torch.allclose(loss, expected, atol=1e-5)
     taken = torch.cat([one.grad.flatten() for one in model.parameters()])
@@ -104,76 +99,67 @@ def test_csr_and_its_gradient_are_the_formula(model, batch):
 
 
 @pytest.mark.parametrize("name", ["pgd-he", "trades-he", "ldam"])
-def test_hypersphere_embedding_is_its_formula(name, batch):
+def test_hypersphere_embedding_is_its_formula(name):
     """Scale 10, 15 or 30 on cosines, a margin off the own one, and the attack on the scaled cosines without it."""
-    x, y = batch
-    objective, margin = DEFENCES[name].objective, torch.linspace(0.1, 0.5, 10, dtype=torch.float64)[y]
+    objective, margin = DEFENCES[name].objective, torch.linspace(0.1, 0.5, 10, dtype=torch.float64)[Y]
     margin = margin if name == "ldam" else 0.2 + 0 * margin
     model = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").double().eval()
     watching = Watching(PGD(steps=3), Linf(0.1), "eval", torch.Generator().manual_seed(0))
-    cost = objective(model, x.double(), y, replace(each(objective.beta), margin=margin), watching)
+    cost = objective(model, X.double(), Y, replace(each(objective.beta), margin=margin), watching)
     if name != "trades-he":  # unscaled cosines make a nearly uniform softmax, whose ascent is another
-        problem = (x.double(), y, Linf(0.1), torch.Generator().manual_seed(0))
+        problem = (X.double(), Y, Linf(0.1), torch.Generator().manual_seed(0))
         of_scaled, of_bare = (PGD(steps=3).craft(one, *problem) for one in (objective.scaled_model(model), model))
         assert torch.equal(watching.made, of_scaled)
         assert not torch.equal(watching.made, of_bare)
-    own = torch.arange(len(y)), y
+    own = torch.arange(len(Y)), Y
 
     def cosines(pixels):
         features = model.features(pixels)
         across = features @ model.head.weight.T
         return across / features.norm(dim=1, keepdim=True) / model.head.weight.norm(dim=1)
 
-    seen = cosines(x.double() if name == "trades-he" else watching.made)
+    seen = cosines(X.double() if name == "trades-he" else watching.made)
     shifted = objective.scale * seen
     shifted[own] = objective.scale * (seen[own] - margin)
     expected = -(shifted[own].exp() / shifted.exp().sum(1)).log()
     if name == "trades-he":
-        p, q = (15 * cosines(one) for one in (x.double(), watching.made))
+        p, q = (15 * cosines(one) for one in (X.double(), watching.made))
         expected = expected + 6 * (p.softmax(1) * (p.softmax(1) / q.softmax(1)).log()).sum(1)
     assert torch.allclose(cost.loss, expected, atol=1e-10)
     assert torch.allclose(gradients(model, cost.loss.mean()), gradients(model, expected.mean()), atol=1e-9)
     with torch.no_grad():
-        assert model(x.double()).abs().max() <= 1 + 1e-12
+        assert model(X.double()).abs().max() <= 1 + 1e-12
 
 
-def test_trades_attacks_the_divergence_from_the_clean_answer(model, batch):
-    x, y = batch
-    model.eval()
-    cost = TRADES()(model, x, y, each(1.0), adversary())
+def test_trades_attacks_the_divergence_from_the_clean_answer(model):
+    cost = TRADES()(model, X, Y, each(1.0), adversary())
     with torch.no_grad():
-        noisy = model(x + 0.1 * torch.randn_like(x).sign())
-        at_noise = F.kl_div(noisy.log_softmax(1), model(x).softmax(1), reduction="batchmean")
+        noisy = model(X + 0.1 * torch.randn_like(X).sign())
+        at_noise = F.kl_div(noisy.log_softmax(1), model(X).softmax(1), reduction="batchmean")
         at_attack = F.kl_div(cost.attacked.log_softmax(1), cost.clean.softmax(1), reduction="batchmean")
     assert at_attack > at_noise
 
 
 @pytest.mark.parametrize("normalised", [False, True])
-def test_trades_with_beta_0_is_standard_training(normalised, model, batch):
+def test_trades_with_beta_0_is_standard_training(normalised, model):
     """Also where single classes have it."""
-    x, y = batch
-    model.eval()
-    betas = (torch.full(y.shape, 6.0), torch.where(y == 5, 0.5, 6.0))
-    whole, apart = (TRADES()(model, x, y, replace(each(), beta=beta), adversary()) for beta in betas)
-    assert torch.allclose(whole.robust[y == 5], 12 * apart.robust[y == 5], rtol=1e-5)
-    assert torch.equal(whole.loss[y != 5], apart.loss[y != 5])
-    first, second = (one(model, x, y, each(0.0), adversary()).loss for one in (TRADES(normalised=normalised), Standard()))
+    betas = (torch.full(Y.shape, 6.0), torch.where(Y == 5, 0.5, 6.0))
+    whole, apart = (TRADES()(model, X, Y, replace(each(), beta=beta), adversary()) for beta in betas)
+    assert torch.allclose(whole.robust[Y == 5], 12 * apart.robust[Y == 5], rtol=1e-5)
+    assert torch.equal(whole.loss[Y != 5], apart.loss[Y != 5])
+    first, second = (one(model, X, Y, each(0.0), adversary()).loss for one in (TRADES(normalised=normalised), Standard()))
     assert torch.allclose(first, second, atol=1e-6)
     assert torch.allclose(gradients(model, first.mean()), gradients(model, second.mean()), atol=1e-6)
 
 
-def test_a_detached_divergence_has_the_same_loss_and_another_gradient(model, batch):
-    x, y = batch
-    model.eval()
-    both, one = (TRADES(detached=form)(model, x, y, each(6.0), adversary()).loss for form in (False, True))
+def test_a_detached_divergence_has_the_same_loss_and_another_gradient(model):
+    both, one = (TRADES(detached=form)(model, X, Y, each(6.0), adversary()).loss for form in (False, True))
     assert torch.equal(both, one)
     assert not torch.allclose(gradients(model, both.mean()), gradients(model, one.mean()), atol=1e-4)
 
 
-def test_the_attack_of_a_smoothed_trades_is_that_of_trades(model, batch):
-    x, y = batch
-    model.eval()
-    plain, smoothed = (TRADES(smoothing=share)(model, x, y, each(6.0), adversary()) for share in (0.0, 0.1))
+def test_the_attack_of_a_smoothed_trades_is_that_of_trades(model):
+    plain, smoothed = (TRADES(smoothing=share)(model, X, Y, each(6.0), adversary()) for share in (0.0, 0.1))
     assert torch.equal(plain.attacked, smoothed.attacked)
     assert torch.equal(plain.robust, smoothed.robust)
     assert not torch.allclose(plain.natural, smoothed.natural, atol=1e-3)
@@ -188,42 +174,33 @@ def test_weights_multiply_the_terms_and_may_be_relative_to_the_batch():
 
 
 @pytest.mark.parametrize(("mode", "moves"), [("eval", 1), ("train", 4)])
-def test_the_mode_of_the_attack_decides_how_often_the_running_statistics_move(model, batch, mode, moves):
-    x, y = batch
-    fusing = replace(adversary(mode), fusions=inference.fusions(model))
-    Adversarial()(model, x, y, each(0.0), fusing)
+def test_the_mode_of_the_attack_decides_how_often_the_running_statistics_move(model, mode, moves):
+    fusing = replace(adversary(mode), fusions=inference.fusions(model.train()))
+    Adversarial()(model, X, Y, each(0.0), fusing)
     assert int(model.body[1].num_batches_tracked) == moves
     scaled = models.build("small-cnn", images.load("digits", "train"), 4, head="cosine").train()
-    DEFENCES["trades-he"].objective(scaled, x, y, each(6.0, 0.2), adversary(mode))
+    DEFENCES["trades-he"].objective(scaled, X, Y, each(6.0, 0.2), adversary(mode))
     assert all(layer.training for one in (model, scaled) for layer in one.modules())
 
 
-def seen_in_training(model):
-    order = []
-    model.body[0].register_forward_hook(lambda module, inputs, _: order.append(inputs[0]) if model.training else None)
-    return order
-
-
-def test_trades_ends_on_the_clean_statistics_and_mart_on_the_attacked(model, batch):
-    x, y = batch
-    order, clean = seen_in_training(model), (x - model.mean) / model.std
-    TRADES()(model, x, y, each(1.0), adversary())
+def test_trades_ends_on_the_clean_statistics_and_mart_on_the_attacked(model):
+    order, clean = [], (X - model.mean) / model.std
+    model.train().body[0].register_forward_hook(lambda _, inputs, out: order.append(inputs[0]) if model.training else None)
+    TRADES()(model, X, Y, each(1.0), adversary())
     assert len(order) == 2
     assert torch.equal(order[-1], clean)
-    MART()(model, x, y, each(1.0), adversary())
+    MART()(model, X, Y, each(1.0), adversary())
     assert len(order) == 4
     assert torch.equal(order[2], clean)
     assert not torch.equal(order[3], clean)
 
 
-def test_friendly_pgd_with_all_its_steps_is_pgd(model, batch):
-    x, y = batch
-    model.eval()
+def test_friendly_pgd_with_all_its_steps_is_pgd(model):
     friendly, plain = FriendlyPGD(steps=5, tau=5), PGD(steps=5)
-    assert torch.equal(*(adversary(attack=one).craft(model, x, y) for one in (friendly, plain)))
+    assert torch.equal(*(adversary(attack=one).craft(model, X, Y) for one in (friendly, plain)))
 
 
-def test_friendly_pgd_stops_by_hand(batch):
+def test_friendly_pgd_stops_by_hand():
     """An image takes tau more steps once it is misclassified; one that begins misclassified takes just those."""
     x = torch.full((3, 1, 1, 1), 0.5)
     # Says class 1 above .62, and always asks to go up.
@@ -236,29 +213,25 @@ def test_friendly_pgd_stops_by_hand(batch):
         assert found.flatten().tolist() == pytest.approx(reached), tau
 
 
-def test_tau_rises_with_the_training(model, batch):
+def test_tau_rises_with_the_training(model):
     attack = ATTACKS["friendly-10"]
     taus = {epoch: attack.attack_at((epoch - 0.5) / 120).tau for epoch in (1, 50, 51, 90, 91, 120)}
     assert taus == {1: 0, 50: 0, 51: 1, 90: 1, 91: 2, 120: 2}
     assert ATTACKS["friendly-10-constant"].attack_at(1.0) == ATTACKS["friendly-10-constant"]
-    x, y = batch
-    model.eval()
-    late = replace(adversary(attack=attack), progress=0.99).craft(model, x, y)
-    assert torch.equal(late, adversary(attack=replace(attack, tau=2, rises="")).craft(model, x, y))
-    assert not torch.equal(late, adversary(attack=attack).craft(model, x, y))
+    late = replace(adversary(attack=attack), progress=0.99).craft(model, X, Y)
+    assert torch.equal(late, adversary(attack=replace(attack, tau=2, rises="")).craft(model, X, Y))
+    assert not torch.equal(late, adversary(attack=attack).craft(model, X, Y))
 
 
-def test_friendly_trades_is_judged_by_the_labels(model, batch):
+def test_friendly_trades_is_judged_by_the_labels(model):
     """An image that the model already gets wrong is left where it starts."""
-    x, y = batch
-    model.eval()
     with torch.no_grad():
-        wrong = model(x).argmax(1) != y
+        wrong = model(X).argmax(1) != Y
     assert wrong.any()
     watching = Watching(FriendlyPGD(steps=3, start="none"), Linf(0.1), "eval", torch.Generator())
-    TRADES()(model, x, y, each(6.0), watching)
-    assert torch.equal(watching.made[wrong], x[wrong])
-    assert not torch.equal(watching.made[~wrong], x[~wrong])
+    TRADES()(model, X, Y, each(6.0), watching)
+    assert torch.equal(watching.made[wrong], X[wrong])
+    assert not torch.equal(watching.made[~wrong], X[~wrong])
 
 
 def test_the_similarity_of_classes_is_the_cosine_of_their_mean_answers():
@@ -269,11 +242,9 @@ def test_the_similarity_of_classes_is_the_cosine_of_their_mean_answers():
     assert float(objectives.class_similarity(logits[:2], torch.tensor([0, 0]))) == 0
 
 
-def test_the_regulariser_adds_its_similarity(model, batch):
-    x, y = batch
-    model.eval()
-    plain, more = (Adversarial(similarity=weight)(model, x, y, each(0.0), adversary()) for weight in (0.0, 0.5))
-    assert torch.allclose(more.loss - plain.loss, 0.5 * objectives.class_similarity(plain.attacked, y).expand(64), atol=1e-6)
+def test_the_regulariser_adds_its_similarity(model):
+    plain, more = (Adversarial(similarity=weight)(model, X, Y, each(0.0), adversary()) for weight in (0.0, 0.5))
+    assert torch.allclose(more.loss - plain.loss, 0.5 * objectives.class_similarity(plain.attacked, Y).expand(64), atol=1e-6)
 
 
 def test_options_reach_the_part_that_has_them():
