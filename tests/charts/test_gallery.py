@@ -62,7 +62,7 @@ def test_the_gallery_begins_with_images_that_the_attack_flips():
 SPECS = [Spec(dataset="digits", eps="0.1", defence=defence, seed=seed) for defence in ("trades", "standard") for seed in (0, 1)]
 
 
-def attacking(evaluation, images=10):
+def attacking(evaluation, images=10, make=gallery.attack_live):
     """Return what is shown, the networks and evaluations of it, and the images that were attacked, of which there are a few."""
     asked, called = [], []
 
@@ -71,7 +71,7 @@ def attacking(evaluation, images=10):
         shown = mocks.dataset("examples 1", per_class=1)
         return lambda label, count, eps: called.append((label, count, eps)) or shown.isel(image=slice(min(count, images)))
 
-    return gallery.attack_live(attacker, SPECS, evaluation), asked, called
+    return make(attacker, SPECS, evaluation), asked, called
 
 
 def said(chart):
@@ -114,18 +114,12 @@ def test_the_attacks_of_a_live_kernel_exist_for_both_norms():
 
 
 def test_widgets_attack_the_class_and_the_network_that_are_chosen_without_a_chart_above(jupyter):
-    asked, called = [], []
-
-    def attacker(spec, evaluation):
-        asked.append((spec.defence, evaluation.attack))
-        return lambda label, count, eps: called.append((label, eps)) or mocks.dataset("examples 1", per_class=1)
-
-    shown = gallery.attack_widgets(attacker, SPECS, Evaluation(attack="pgd-20"))
+    shown, asked, called = attacking(Evaluation(attack="pgd-20"), make=gallery.attack_widgets)
     boxes = {box.description: box for box in shown.children[0].children}
     assert list(boxes) == ["class", "network", "attack", "which 4 images", "radius, times that of the evaluation"]
     assert boxes["class"].options == tuple(zip("0123456789", "0123456789", strict=True))
     boxes["class"].value, boxes["network"].value = "8", "trades"
-    assert (asked[-1], called[-1]) == (("trades", "pgd-20"), ("8", "0.1"))
+    assert (asked[-1], called[-1]) == (("trades", Evaluation(attack="pgd-20")), ("8", 4, "0.1"))
     assert len(shown.children) == 2
 
 

@@ -1,13 +1,10 @@
 """Attacks followed step by step: what is kept is what the attack did, and it comes along with recorded runs."""
 
-import shutil
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-import xarray as xr
 
 from classwise import attacks, runs
 from classwise.attacks.balls import Linf
@@ -16,10 +13,7 @@ from classwise.core.spec import Evaluation
 from classwise.papers import registry
 from classwise.runs import ensure, store
 from classwise.runs.compute import evaluate
-from classwise.runs.compute.budget import Budget
 from classwise.runs.compute.networks import network_of
-from classwise.runs.record import archive, recorder
-from classwise.runs.record.queue import Item
 from classwise.runs.schedule import plan
 from classwise.stats.combine import inverse_name
 
@@ -82,15 +76,3 @@ def test_traces_are_combined_by_network_and_temperature(small, done):
     assert dict(found.sizes) | {"image": 20, "step": 5, "predicted": 10} == dict(found.sizes)
     own = ensure.get(store.Key(small, store.TRACE, HOT, 2))
     np.testing.assert_array_equal(found.logits.sel(network="pgd-at", inverse="5"), own.logits)
-
-
-def test_traces_are_part_of_a_recorded_run(small, done, data, tmp_path):
-    item = Item(small, (PGD.resolve_for(small),), "a test", (store.Key(small, store.TRACE, PGD),))
-    recorder.record([item], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
-    asked = [(small, (PGD,))]
-    seen = runs.traces(asked)
-    shutil.rmtree(data / "runs")
-    assert archive.unpack(tmp_path / "out" / "recorded-1.tar")[0]
-    assert store.lacks_weights(small)
-    xr.testing.assert_identical(runs.traces(asked), seen)
-    assert runs.traces([(small, (replace(PGD, eps="0.05"),))]) is None

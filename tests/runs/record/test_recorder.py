@@ -235,17 +235,20 @@ def test_an_archive_is_filed_and_read_by_the_book_and_a_second_import_changes_no
     assert {path.name for path in store.recorded_folder(small).iterdir()} == names
 
 
-def test_attacked_images_come_along_to_be_shown_without_the_weights(data, small, done, tmp_path):
-    shown = replace(item(small), shown=(store.Key(small, store.EXAMPLES, ASKED[-1]),))
+def test_attacked_images_and_traces_come_along_to_be_shown_without_the_weights(data, small, done, tmp_path):
+    pgd, other = ASKED[-1], replace(ASKED[-1], eps="0.05")
+    shown = replace(item(small), shown=tuple(store.Key(small, kind, pgd) for kind in (store.EXAMPLES, store.TRACE)))
     recorder.record([shown], tmp_path / "out", Budget(600, time.monotonic()), say=lambda line: None)
-    seen = runs.examples(small, ASKED[-1])
+    seen, traced = runs.examples(small, pgd), runs.traces([(small, [pgd])])
     shutil.rmtree(data / "runs")
     archive.unpack(tmp_path / "out" / "recorded-1.tar")
     assert store.lacks_weights(small)
-    assert runs.example_sets([small], ASKED[-1])[small.defence].equals(seen)
-    assert runs.example_sets([small], replace(ASKED[-1], eps="0.05")) == {}
+    assert runs.example_sets([small], pgd)[small.defence].equals(seen)
+    assert runs.example_sets([small], other) == {}
+    xr.testing.assert_identical(runs.traces([(small, [pgd])]), traced)
+    assert runs.traces([(small, [other])]) is None
     with pytest.raises(UserError, match="are not recorded"):
-        runs.examples(small, replace(ASKED[-1], eps="0.05"))
+        runs.examples(small, other)
 
 
 def test_equal_runs_make_equal_archives_and_are_packed_once(data, small, done, tmp_path):
