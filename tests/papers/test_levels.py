@@ -26,14 +26,16 @@ def test_claims_count_that_are_tested_at_both_radii_and_those_that_change_are_li
     both = levels.pairs([*some, replace(some[0], scale="quick", dataset="digits")])
     assert [one.scale for pair in both for one in pair] == [*levels.RADII] * 2
     assert levels.answer(both) == (
-        "**Of 2 claims tested at both radii, 1 has the same verdict, and none holds at one radius and fails at the other.** "
-        "Of these 1, 0 are open at both."
+        "**Hardly: of 2 claims tested at both radii, 1 has the same verdict, and none holds at one radius and fails at the other."
+        "** Of these 1, 0 are open at both."
     )
     (line,) = levels.changes(both).splitlines()
     assert CLAIMS[1].statement in line
     assert "**open** at 8/255, 4.0" in line
     assert "**holds** at 4/255, 4.0" in line
-    assert "and some hold at one radius and fail at the other" in levels.answer(levels.pairs(found(("holds", "fails"))))
+    turned = levels.answer(levels.pairs(found(("holds", "fails"))))
+    assert turned.startswith("**In part: of 1 claim")
+    assert "and some hold at one radius and fail at the other" in turned
     assert levels.changes(both[:1]) == "None."
 
 

@@ -156,7 +156,7 @@ def sample(outcomes: xr.Dataset) -> str:
     of = "setting" if "setting" in outcomes.dims else "defence"
     what = f"networks of each {of}" if len(names) != 1 or of == "setting" else f"networks of {escape(names[0])}"
     number = f"{most:,}" if least == most else f"{least} to {most}"
-    fixed = ", so the intervals do not cover other training runs" * (most == 1 or "runs" in outcomes.attrs)
+    fixed = ", so the intervals of charts do not cover other training runs" * (most == 1 or "runs" in outcomes.attrs)
     fixed = fixed or ". The intervals cover other training runs only where we trained several networks" * (least == 1)
     what = what.replace("networks", "network", 1) if most == 1 else what
     return f"We tested {'one' if most == 1 else number} {what} on {plural(images, 'image')}{fixed}."

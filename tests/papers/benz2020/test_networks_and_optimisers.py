@@ -86,7 +86,7 @@ def test_folds_are_taken_as_one_set_of_images():
     assert int((given.truth >= 0).isel(setting=0, defence=0, attack=0).sum()) == 3 * 200
     sums = [bootstrap.sums(some, {})["count"] for some in (data, given)]
     assert np.array_equal(sums[0].transpose(*sums[1].dims), sums[1])
-    fixed = "so the intervals do not cover other training runs."
+    fixed = "so the intervals of charts do not cover other training runs."
     assert say.sample(given) == f"We tested 3 networks of each setting on 600 images, {fixed}"
     assert say.sample(given.assign_attrs(runs=1)) == f"We tested one network of each setting on 600 images, {fixed}"
     shared = data.isel(image=slice(0, 200), seed=[0, 0]).assign_coords(seed=[0, 1])

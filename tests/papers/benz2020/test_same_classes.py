@@ -75,7 +75,7 @@ def test_a_verdict_states_the_least_number_of_runs():
     counted = same._counted(more.assign(truth=fewer))
     assert counted.attrs["runs"] == 2
     assert judged("other-networks", counted).seeds == 2
-    assert say.sample(counted).endswith(", so the intervals do not cover other training runs.")
+    assert say.sample(counted).endswith(", so the intervals of charts do not cover other training runs.")
     assert say.sample(counted).startswith("We tested 2 networks of each setting on ")
 
 
