@@ -364,6 +364,8 @@ def test_a_ratio_is_judged_on_its_logarithm():
     (found,) = decide(outcomes(TWO), claim(lambda found: 1 + 0 * more(found) + more(found) / 100, low=1, log=True))
     assert found.verdict == "holds"
     assert found.low > 0
+    (beyond,) = decide(outcomes(TWO), claim(lambda found: np.exp(more(found)), low=1, log=True))
+    assert beyond.high == np.inf
 
 
 def test_names_of_attacks_are_made_plain():

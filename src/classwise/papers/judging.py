@@ -143,7 +143,8 @@ def _interval(claim: Claim, truth: Draws, alpha: float) -> tuple[float, float]:
     """Return the interval that leaves out the values whose one-sided p is below alpha."""
     low, high = interval_ends(_on_scale(claim, truth.values)[0], alpha, truth.freedom)
     if claim.log:
-        low, high = float(np.exp(low)), float(np.exp(high))
+        # Where a training has a ratio near 0, logarithms have no bound: a million says no more than infinity.
+        low, high = np.exp([end if abs(end) < np.log(1e6) else np.sign(end) * np.inf for end in (low, high)]).tolist()
     if claim.unit == "correlation":
         low, high = (float(np.clip(end, -1, 1)) for end in (low, high))
     if claim.absolute and claim.unit in ("%", "percent", "points"):  # a share, or the gap between two
