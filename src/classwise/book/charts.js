@@ -112,10 +112,11 @@
     const width = typeof spec.width === "number" ? {width: Math.round(spec.width * times)} : {};
     return {...spec, ...inner, ...width, ...(spec.spec ? {spec: widened(spec.spec, times)} : {})};
   }
-  // Axes and legends do not grow with the plots, so that this comes near the room from below.
+  // Axes and legends do not grow with the plots, so that this comes near the room from below; the last number of a longer axis may
+  // stand out by a few pixels more, for which it leaves room.
   function wider(place, {times}) {
     const drawn = place.querySelector("svg").viewBox.baseVal.width, room = Math.min(WIDEST, place.clientWidth);
-    return room && drawn < room * FULL && times < MOST ? {times: times * room / drawn} : null;
+    return room && drawn < room * FULL && times < MOST ? {times: times * (room - 4) / drawn} : null;
   }
   function fitted(chart, fit) {
     const spec = scheme() === "dark" ? lit(chart.spec) : structuredClone(chart.spec);
