@@ -102,7 +102,6 @@ OF_ONE = SIMILAR.expand_dims(defence=["pgd-at"]), metrics.confusion(counts(attac
 # Each chart; what their text alternatives say is golden.
 CHARTS = {
     "curves.class_accuracy": lambda: curves.class_accuracy(CURVE, row="images_are"),
-    "curves.metric_curves": lambda: curves.metric_curves(bounded(CURVE.isel(images_are=1, label=-1)), "MCD, points"),
     "curves.training_settings": lambda: curves.training_settings({"beta": CURVE.isel(images_are=0)}),
     "dots.class_accuracy": lambda: dots.class_accuracy(BOTH),
     "explorers.class_ranking": lambda: explorers.class_ranking(
@@ -140,7 +139,6 @@ CHARTS = {
 # How many marks of a kind each draws: one for each number that it shows.
 DRAWN = {
     "curves.class_accuracy": {"line mark": 2 * 2 * 10, "area mark": 2 * 2},
-    "curves.metric_curves": {"line mark": 2},
     "curves.training_settings": {"line mark": 2 * 10},
     "dots.class_accuracy": {"point": 2 * 3 * 10, "rule mark": 2 * 3 * 10},
     "dots.metric_dots": {"point": 2 * 2, "rule mark": 2 * 2},

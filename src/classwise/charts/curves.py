@@ -8,8 +8,8 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts.descriptions import LINES, capital, describe, extent
-from classwise.charts.primitives import class_lines, highlight, legend_selection, lines_with_bands, panels
-from classwise.charts.style import PERCENT, Category, frame, names_of, tooltip, wide_bounds
+from classwise.charts.primitives import class_lines, highlight, panels
+from classwise.charts.style import PERCENT, Category, frame, names_of, tooltip
 
 EPOCH = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1))
 
@@ -33,19 +33,6 @@ def class_accuracy(accuracy: xr.DataArray, row: str = "attack") -> Any:
 def _gap(labels: Sequence[str]) -> int:
     """Return the gap between two panels, in pixels, that holds the name of a class at the end of its line."""
     return 16 + 7 * max(map(len, labels), default=0)
-
-
-def metric_curves(bounds: xr.DataArray, title: str, colour: str = "defence") -> Any:
-    """Return a metric over the epochs with its interval: dimensions epoch, bound ("low", "value", "high") and `colour`.
-
-    title: of the metric, with its unit. A click in the legend picks members of `colour`.
-    """
-    picked, hues = legend_selection(Category.from_array(bounds, colour))
-    tips, table = tooltip(colour, "epoch", value=title, low="", high=""), wide_bounds(bounds)
-    chart = lines_with_bands(table, EPOCH, title, hues.colour, tips, picked=picked)
-    last = table[table["epoch"] == table["epoch"].max()]
-    text = extent(last, [colour], f"{title}, after the last epoch", "")
-    return describe(chart.add_params(picked).properties(width=580, height=220), f"{capital(title)}, over the epochs", text)
 
 
 def training_settings(settings: Mapping[str, xr.DataArray]) -> Any:
