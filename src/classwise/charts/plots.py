@@ -136,7 +136,8 @@ def lines(bounds: xr.DataArray, x: xr.DataArray | str, axis: str, title: Title, 
     (picked, hues), table = shown.hues(bounds), _table(bounds)
     table = table if isinstance(x, str) else table.merge(_place(x).rename(columns={"value": place}))
     table = table.assign(**{place: table[place].astype(float)}).sort_values(place)
-    at = alt.X(f"{place}:Q", title=display_name(place), scale=alt.Scale(zero=False))
+    ticks = alt.Axis(tickMinStep=1) if place == "epoch" else alt.Undefined
+    at = alt.X(f"{place}:Q", title=display_name(place), scale=alt.Scale(zero=False), axis=ticks)
     names = [str(dim) for dim in bounds.dims if dim not in ("bound", place)]
     tips = tooltip(*names, **_numbers(table, axis), **{place: "|~g"})
     colour = hues.colour if hues else alt.value(HIGHEST)
