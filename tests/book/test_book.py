@@ -395,7 +395,7 @@ def test_parts_of_digits_among_the_photographs_have_an_edge_and_a_line_that_says
     with visit(name, "light", 1280, scale) as page:
         edges = "[...document.querySelectorAll('.cell_output')].filter(one => parseFloat(getComputedStyle(one).borderLeftWidth))"
         line = page.locator(".scale-mark", has_text="Not yet run on CIFAR-10; digits shown.").first
-        expect(line).to_be_visible()
+        assert line.bounding_box()["height"] > 5  # a line to read, not for screen readers alone
         assert page.evaluate(f"{edges}.length") == page.locator(".cell_output .scale-mark[data-kept]").count() > 0
         page.locator(".scale-switch [data-scale='quick']").click()
         expect(line).to_be_hidden()

@@ -58,10 +58,12 @@ def worst_class_gains(outcomes: xr.Dataset, base: str = "pgd-at", level: float =
     return bootstrap.gains(outcomes, dict.fromkeys(names, base), metrics.worst, each, draws)
 
 
-def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd-at") -> tuple[str, str]:
+def best_for_the_worst_class(
+    outcomes: xr.Dataset, attack: str, base: str = "pgd-at", bases: Mapping[str, str] | None = None
+) -> tuple[str, str]:
     """Return in bold which defence has the most robust worst class under an attack, and then how many gain over a base.
 
-    Of the base alone, how far its best class is from its worst.
+    Of the base alone, how far its best class is from its worst. bases: by each defence the one that it builds on.
     """
     under = outcomes.sel(attack=attack, drop=True)
     if outcomes.sizes["defence"] == 1:
@@ -82,6 +84,9 @@ def best_for_the_worst_class(outcomes: xr.Dataset, attack: str, base: str = "pgd
     answer = text(words, name=name, base=base, gain=gains.sel(defence=name))
     levels = "Under {attack}, the worst class of {name} is at {after:s}, the worst class of {base} at {before:s}."
     levels = text(levels, attack=attack, name=name, base=base, after=after, before=before)
+    if (own := (bases or {}).get(name, base)) != base:
+        gain = bootstrap.gains(under, {name: own}, metrics.worst).isel(defence=0)
+        levels += text(" It builds on {own}, whose worst class is {gain:points|~ lower|~ higher}.", own=own, gain=gain)
     some = [printed_name(str(one)) for one in better.defence.values[better.values]]
     named = f"({', '.join(some)}) " if 0 < len(some) < 6 else ""
     number = f"In the worst class, {len(some) or 'none'} of {plural(gains.sizes['defence'], 'defence')} {named}"

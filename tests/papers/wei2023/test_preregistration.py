@@ -91,7 +91,7 @@ def test_the_second_look_comes_only_where_the_first_left_something_open_and_chan
 def test_trainings_whose_gate_took_few_or_nearly_all_epochs_are_left_out_of_the_second_analysis():
     rate, arms = simulated(np.random.default_rng(3)), ["pgd-at", "at-ccm", "trades", "trades-ccm-ccr"]
     taken = np.zeros((4, 5, 200, 2), bool)
-    taken[..., 120:, 1] = True
+    taken[..., 50:, 0] = taken[..., 120:, 1] = True
     coords = {"defence": arms, "seed": range(5), "epoch": range(1, 201), "average": ["ema", "fawa"]}
     history = xr.Dataset({"taken": (tuple(coords), taken)}, coords)
     assert float(plan.accepted_share(history).min()) == pytest.approx(0.8)

@@ -310,7 +310,7 @@ def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr
     """Return the training accuracy t of each class and epoch along network, and the offset lambda of each network.
 
     histories: by the name of a setting, of one defence in which it is calibrated. The offset is what the setting of the next
-    epoch exceeds t by.
+    epoch exceeds t by, to the next .05: the rule follows the last pass over the images, which may be longer than an epoch.
     """
     accuracies, of_rule = {}, {}
     for setting, history in histories.items():
@@ -318,7 +318,7 @@ def recorded_rule(histories: Mapping[str, xr.Dataset], dataset: str) -> tuple[xr
         t, multiple = (some.isel(defence=0, drop=True).mean("seed") for some in both)
         name = f"{history.defence.values[0]}, {setting}"
         above = multiple.isel(epoch=slice(1, None)).values - t.isel(epoch=slice(None, -1)).values
-        accuracies[name], of_rule[name] = t, round(float(above.mean()), 2)
+        accuracies[name], of_rule[name] = t, round(round(20 * float(above.mean())) / 20, 2)
     joined = combine.concat_named("network", accuracies)
     groups = {group: ("label", np.isin(joined.label.values, names)) for group, names in classes_of(dataset).items()}
     return joined.assign_coords(groups), of_rule

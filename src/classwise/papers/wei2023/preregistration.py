@@ -128,8 +128,9 @@ def looks(rate: xr.DataArray) -> list[pd.DataFrame]:
 
 
 def accepted_share(history: xr.Dataset) -> xr.DataArray:
-    """Return the share of epochs 101 to 200 that FAWA let enter, along defence and seed."""
-    return history["taken"].sel(average="fawa", drop=True).sel(epoch=slice(101, 200)).mean("epoch")
+    """Return the share of epochs 101 to 200 that FAWA let enter, along defence and seed; NaN without a training."""
+    taken = history["taken"].sel(epoch=slice(101, 200)).mean("epoch")
+    return taken.sel(average="fawa", drop=True).where(taken.sel(average="ema", drop=True) > 0)
 
 
 def apply_gate(rate: xr.DataArray, shares: xr.DataArray) -> xr.DataArray:
@@ -150,7 +151,7 @@ def report(data: Mapping[str, xr.Dataset], history: xr.Dataset | None = None) ->
     if rate is None or not tables or history is None:
         number = 0 if rate is None else int(rate.notnull().all(["defence", "images"]).sum())
         are = "is" if number == 1 else "are"
-        return f"<p>{number} of {min(LOOKS)} runs of each arm {are} recorded. Nothing is compared before all of them are.</p>"
+        return f"<p>{number} of {min(LOOKS)} runs of each arm {are} recorded. The eight comparisons wait for all of them.</p>"
     shares = accepted_share(history)
     parts = {f"Look {number}": table for number, table in enumerate(tables, 1)}
     second = looks(apply_gate(rate, shares))
