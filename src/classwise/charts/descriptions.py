@@ -1,6 +1,7 @@
 """Titles of charts, and their text alternatives: what a chart shows, in a sentence with numbers computed from its data."""
 
 import html
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -73,6 +74,12 @@ def extent(table: pd.DataFrame, names: Sequence[str], what: str, unit: str = "%"
     ends = rows.iloc[rows[column].argmin()], rows.iloc[rows[column].argmax()]
     low, high = (f"{row[column]:.{digits}f} {unit}".rstrip() + _where(rows, names, row) for row in ends)
     return f"{capital(what)}{of}: {low} to {high}."
+
+
+def digits_of(values: pd.Series) -> int:
+    """Return how many digits after the point the largest of values needs: 0 from 20 on, 1 from 2 on, else 2, below .01 more."""
+    largest = values.abs().max()
+    return 0 if largest >= 20 else 1 if largest >= 2 else max(2, -math.floor(math.log10(largest))) if largest > 0 else 2
 
 
 def largest(table: pd.DataFrame, names: Sequence[str], what: str) -> str:

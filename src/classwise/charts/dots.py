@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from classwise.charts.descriptions import describe, extent
+from classwise.charts.descriptions import describe, digits_of, extent
 from classwise.charts.primitives import NONE, Choice, dots_with_intervals, fade, legend_selection, panels
 from classwise.charts.style import CHOSEN, GREY, HIGHEST, PERCENT, Category, display_name, frame, short_name, tooltip, wide_bounds
 from classwise.stats import intervals, metrics
@@ -47,7 +47,8 @@ def metric_dots(measured: Mapping[str, xr.DataArray], row: str = "attack", colou
     chart = dots_with_intervals(table, rows, "", hues, scale=alt.Scale(zero=False), picked=picked)
     chart = chart.properties(width=480 if columns == 1 else 250, height=(8 * len(hues.values) + 6) * len(rows.values))
     chart = panels(chart, Category("metric", names), columns).resolve_scale(x="independent").add_params(picked)
-    parts = [extent(table[table["metric"] == name], [row, colour], name, "") for name in names]
+    rows_of = {name: table[table["metric"] == name] for name in names}
+    parts = [extent(some, [row, colour], name, "", digits=digits_of(some["value"])) for name, some in rows_of.items()]
     return describe(chart, f"With 95 % intervals: {', '.join(name.partition(', ')[0] for name in names)}", " ".join(parts))
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from classwise.charts import primitives
-from classwise.charts.descriptions import describe, extent
+from classwise.charts.descriptions import describe, digits_of, extent
 from classwise.charts.primitives import Choice, explorer
 from classwise.charts.style import CLASSES, COLUMN, GREY, HIGHEST, Category, display_name, frame, names_of, tooltip, wide_bounds
 
@@ -78,7 +78,7 @@ class Look:
         chart = chart.resolve_scale(x="independent", y="independent") if self.free else chart
         chart = chart.add_params(picked) if picked is not None else chart
         table = _table(array)  # its text tells of all choices
-        text = extent(table, dims, name, unit, digits=_digits(table["value"]))
+        text = extent(table, dims, name, unit, digits=digits_of(table["value"]))
         chart = describe(chart, title if isinstance(title, str) else "", text, self.below)
         return explorer(chart, [choice]) if self.choose else chart
 
@@ -93,14 +93,9 @@ def _place(array: xr.DataArray) -> pd.DataFrame:
     return _table(array.drop_vars("evaluated", errors="ignore"))
 
 
-def _digits(values: pd.Series) -> int:
-    largest = values.abs().max()
-    return 0 if largest >= 20 else 1 if largest >= 2 else 2
-
-
 def _numbers(table: pd.DataFrame, axis: str) -> dict[str, str]:
     """Return the titles and formats of values and of the ends of their intervals, if any, for `tooltip`."""
-    form = f"|.{1 + _digits(table['value'])}f"
+    form = f"|.{1 + digits_of(table['value'])}f"
     return {"value": axis + form} | ({"low": form, "high": form} if "low" in table else {})
 
 
@@ -110,7 +105,7 @@ def dots(bounds: xr.DataArray, rows: str, axis: str, title: Title, band: xr.Data
     numbered = rows not in CLASSES and all(name.replace(".", "", 1).isdecimal() for name in names_of(bounds, rows))
     members = Category.from_array(bounds, rows, display_name(rows) if numbered else None)
     (picked, hues), table = shown.hues(bounds), _table(bounds)
-    scale, form = shown.scale(bounds), f"{axis}|.{1 + _digits(table['value'])}f"
+    scale, form = shown.scale(bounds), f"{axis}|.{1 + digits_of(table['value'])}f"
     chart = primitives.dots_with_intervals(table, members, form, hues, vertical=shown.vertical, scale=scale, picked=picked)
     if bool((bounds.min() < 0) & (bounds.max() > 0)):
         at = {"y": alt.datum(0)} if shown.vertical else {"x": alt.datum(0)}
@@ -173,7 +168,7 @@ def points(y: xr.DataArray, x: xr.DataArray, axes: tuple[str, str], title: Title
     base = alt.Chart(table).encode(
         x=alt.X("across:Q", title=axes[0], scale=replace(shown, domain=None).scale(across)),
         color=hues.colour if hues else alt.value(HIGHEST),
-        tooltip=tooltip(*names, across=f"{axes[0]}|.{1 + _digits(table['across'])}f", **_numbers(table, axes[1])),
+        tooltip=tooltip(*names, across=f"{axes[0]}|.{1 + digits_of(table['across'])}f", **_numbers(table, axes[1])),
     )
     faint = {"opacity": primitives.fade(picked)} if picked is not None else {}
     base = base.encode(**faint)

@@ -72,7 +72,6 @@ def best_for_the_worst_class(
         return f"**{text(words, attack=attack, base=str(under.defence.item()), gap=gap)}**", sample(under)
     gains = worst_class_gains(under, base)
     value, better = gains.sel(bound="value"), gains.sel(bound="low") > 0
-    value = value.where(better) if bool(better.any()) else value
     count = bootstrap.sums(under, {})["count"]
     # Of equal ones the best over all images.
     name = str(metrics.overall(count).where(value == value.max()).idxmax("defence").item())
@@ -80,7 +79,9 @@ def best_for_the_worst_class(
     lowest = [one.label.values[(one == one.min()).values] for one in rates]
     names = [escape(class_name(str(some[0]))) if len(some) == 1 else f"{len(some)} classes" for some in lowest]
     after, before = (f"{float(one.min()):.0f} % ({label})" for one, label in zip(rates, names, strict=True))
-    words = "Under attack, {name} has the most robust worst class, {gain:points|~ above|~ below} the worst class of {base}."
+    words = "Under attack, {name} has the most robust worst class, {gain:points} above the worst class of {base}."
+    if value.max() < 0:
+        words = "Under attack, {base} has the most robust worst class. {name} comes next, {gain:points|~ above|~ below}."
     answer = text(words, name=name, base=base, gain=gains.sel(defence=name))
     levels = "Under {attack}, the worst class of {name} is at {after:s}, the worst class of {base} at {before:s}."
     levels = text(levels, attack=attack, name=name, base=base, after=after, before=before)

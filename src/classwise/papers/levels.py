@@ -64,8 +64,9 @@ def pairs(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
 def answer(both: Sequence[Sequence[Verdict]]) -> str:
     """Return in bold how many claims have the same verdict at both radii, and whether any holds at one and fails at the other."""
     kinds = [{one.verdict for one in some} for some in both]
-    start, turned = ("In part", "some hold") if {"holds", "fails"} in kinds else ("Hardly", "none holds")
     same, undecided = sum(len(some) == 1 for some in kinds), kinds.count({"open"})
+    turned = "some hold" if {"holds", "fails"} in kinds else "none holds"
+    start = "Hardly" if turned == "none holds" and 2 * same >= len(kinds) else "In part"
     text = f"of {plural(len(both), 'claim')} tested at both radii, {same} {'has' if same == 1 else 'have'} the same verdict"
     text = f"**{start}: {text}, and {turned} at one radius and fail{'s' * turned.startswith('none')} at the other.**"
     return f"{text} Of these {same}, {undecided} {'is' if undecided == 1 else 'are'} open at both."

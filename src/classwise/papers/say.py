@@ -84,7 +84,7 @@ def most_often_below(relative: xr.DataArray) -> str:
 
 
 def _quantity(value: float, unit: str, digits: int) -> str:
-    number = decimal(value, digits) if np.isfinite(value) else "unknown"
+    number = decimal(value, digits) if np.isfinite(value) else "unbounded" if np.isinf(value) else "unknown"
     unit = "point" if (unit, number.lstrip("-")) == ("points", "1") else unit
     return number.replace("-", "\u2212") + " " * bool(unit) + unit
 

@@ -156,3 +156,15 @@ def test_a_network_without_the_whole_grid_is_left_out():
         temperature.stack_temperatures(raw, (2, 50))
     with pytest.raises(KeyError, match="'attack'"):
         temperature.stack_temperatures(raw.sel(attack=["clean", "pgd-20"]), (2, 5))
+
+
+def test_only_images_that_both_attacks_were_asked_about_count_as_different():
+    """Predictions stand also where the truth is masked because the other attack did not run."""
+    names = ["pgd-he", temperature.combine.network_name("pgd-he", temperature.COSINES)]
+    prediction = np.zeros((2, 2, 1, 4), int)
+    prediction[1, 0, 0, :2], prediction[1, 1, 0, 1:] = 1, 1
+    dims, truth = ("defence", "inverse", "seed", "image"), np.broadcast_to([0, 0, -1, -1], prediction.shape)
+    data = xr.Dataset({"truth": (dims, truth), "prediction": (dims, prediction)}, {"defence": names, "inverse": ["1", "10"]})
+    found = temperature.cosines_of_he(data)
+    assert (found["heat"].item(), found["number"].item(), found["all"].item()) == ("10", 1, 2)
+    assert temperature.cosines_of_he(data.isel(defence=[1])) == {}

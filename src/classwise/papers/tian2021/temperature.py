@@ -178,9 +178,9 @@ def cosines_of_he(tempered: xr.Dataset) -> dict[str, Any]:
     if "pgd-he" not in tempered.defence:
         return {}
     scaled, bare = (tempered.sel(defence=name) for name in ("pgd-he", combine.network_name("pgd-he", COSINES)))
-    differ = (bare.prediction != scaled.prediction.sel(inverse="1")).sum(["seed", "image"])
-    total = (scaled.truth.sel(inverse="1") >= 0).sum()
-    return {"heat": differ.idxmin("inverse"), "number": differ.min(), "all": total}
+    asked = scaled.truth.sel(inverse="1") >= 0
+    differ = (asked & (bare.prediction != scaled.prediction.sel(inverse="1"))).sum(["seed", "image"])
+    return {"heat": differ.idxmin("inverse"), "number": differ.min(), "all": asked.sum()}
 
 
 def _cosines_apart(combined: xr.Dataset) -> xr.Dataset:
