@@ -333,9 +333,6 @@ def test_paired_compares_with_the_first_on_the_same_images():
     assert found["p"]["b"] == pytest.approx(2 * 2 * 0.5**10)
     assert found["p"]["c"] == 1.0
     assert len(significance.paired_tests(data.sel(defence=["a"]), "a")) == 0
-    each = significance.paired_tests(data, {"c": "b"})
-    assert list(each["against"]) == ["b"]
-    assert each.loc["c", "points"] == pytest.approx(found.loc["c", "points"] - found.loc["b", "points"])
 
 
 def test_shares_are_counted_over_groups_of_classes():

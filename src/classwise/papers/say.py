@@ -102,17 +102,17 @@ def choose_by_sign(bounds: xr.DataArray, above: str, below: str, unclear: str = 
     return above if low > than else below if high < than else unclear
 
 
-def effect(bounds: xr.DataArray, sentence: str, than: float = 0.0, answers: tuple[str, str] = ("", "")) -> str:
-    """Return a sentence that states an effect, after "No clear effect" where its interval contains `than`.
+def effect(bounds: xr.DataArray, sentence: str, answers: tuple[str, str] = ("", "")) -> str:
+    """Return a sentence that states an effect, after "No clear effect" where its interval contains 0.
 
-    answers: what else stands before it, above `than` and below: ("Yes", "No").
+    answers: what else stands before it, above 0 and below: ("Yes", "No").
     """
     if np.isnan(bounds.sel(bound="value")):
         raise NotRecorded("the networks that this sentence compares are not recorded")
     # Names keep their capitals.
     after = sentence if sentence[1:2].isupper() else f"{sentence[:1].lower()}{sentence[1:]}"
     above, below = (f"{answer}: {after}" if answer else sentence for answer in answers)
-    return choose_by_sign(bounds, above, below, f"{UNCLEAR}: {after}", than)
+    return choose_by_sign(bounds, above, below, f"{UNCLEAR}: {after}")
 
 
 def bounds(verdicts: Sequence[Verdict], claim: str) -> xr.DataArray:
@@ -129,18 +129,10 @@ def bounds(verdicts: Sequence[Verdict], claim: str) -> xr.DataArray:
     return xr.DataArray([one.low, one.effect, one.high], {"bound": ["low", "value", "high"]}, ("bound",))
 
 
-def finding(
-    verdicts: Sequence[Verdict],
-    claim: str,
-    /,
-    template: str,
-    than: float = 0.0,
-    answers: tuple[str, str] = ("", ""),
-    **values: Any,
-) -> str:
+def finding(verdicts: Sequence[Verdict], claim: str, /, template: str, answers: tuple[str, str] = ("", ""), **values: Any) -> str:
     """Return the `effect` of a claim in bold Markdown; {value:points,1} in the template stands for its `bounds`, as in `text`."""
     value = bounds(verdicts, claim)
-    return f"**{effect(value, text(template, value=value, **values), than, answers)}**"
+    return f"**{effect(value, text(template, value=value, **values), answers)}**"
 
 
 def sample(outcomes: xr.Dataset) -> str:

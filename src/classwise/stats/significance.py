@@ -1,7 +1,5 @@
 """Significance tests: permutation tests of patterns in the confusion matrix, and paired tests of networks and attacks."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -174,21 +172,17 @@ def holm(p: np.ndarray, size: int = 0) -> np.ndarray:
     return corrected
 
 
-def paired_tests(outcomes: xr.Dataset, first: str | Mapping[str, str], along: str = "defence") -> pd.DataFrame:
-    """Return the comparison of members of `along` with a baseline on the same images, one row each.
+def paired_tests(outcomes: xr.Dataset, base: str) -> pd.DataFrame:
+    """Return the comparison of each other defence with a base on the same images, one row each.
 
-    `first` is the baseline of all others, or maps members to their baselines. points: difference in accuracy in points. p: of
-    `mcnemar`, with Holm's correction for the number of rows; it concerns these trained networks, not other seeds.
+    points: difference in accuracy in points. p: of `mcnemar`, with Holm's correction for the number of rows; it concerns these
+    trained networks, not other seeds.
     """
-    names = [str(name) for name in outcomes[along].values]
-    against = {name: first for name in names if name != first} if isinstance(first, str) else first
-    rows = []
-    for name, base in against.items():
-        baseline, other = (outcomes.sel({along: member}, drop=True) for member in (base, name))
+    names, rows = [str(name) for name in outcomes.defence.values if name != base], []
+    for name in names:
+        baseline, other = (outcomes.sel(defence=member, drop=True) for member in (base, name))
         common = (baseline.truth >= 0) & (other.truth >= 0)
         more = (baseline.misclassified & common).sum() - (other.misclassified & common).sum()
         rows.append((float(100 * more / common.sum()), mcnemar(other, baseline)))
-    table = pd.DataFrame(rows, columns=["points", "p"], index=pd.Index(list(against), name=along))
-    if not isinstance(first, str):
-        table.insert(0, "against", list(against.values()))
-    return table.assign(p=holm(table["p"].to_numpy())) if against else table
+    table = pd.DataFrame(rows, columns=["points", "p"], index=pd.Index(names, name="defence"))
+    return table.assign(p=holm(table["p"].to_numpy())) if names else table

@@ -17,10 +17,6 @@ _COMBINED = {"PGD-AT + LS": "label-smoothing", "TRADES + LS": "trades-smoothed",
 _TRAININGS = {"ST": "standard", "PGD-AT": "pgd-at", "TRADES": "trades"}
 
 
-def _attack(row: str) -> Place:
-    return {"attack": _ATTACKS[row]}
-
-
 def _method(row: str) -> Place:
     """Read a row: our name of the method, with its settings as printed: "me-trades (β=1, λ=27)"."""
     name, bracket, rest = row.partition(" (")
@@ -69,7 +65,7 @@ def _measure_in_text(column: str) -> tuple[str, Place]:
 TABLES = Tables(
     folder=Path(__file__).parent,
     readers={
-        "1": (_attack, _smoothed),
+        "1": (lambda row: {"attack": _ATTACKS[row]}, _smoothed),
         "2": (_method, _overall),
         "3": (_method, _overall),
         "4": (_method, lambda column: ("worst", {"attack": _ATTACKS[column]})),

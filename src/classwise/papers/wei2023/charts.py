@@ -191,11 +191,6 @@ _KIND = alt.Color(
 )
 
 
-def _kinds(array: xr.DataArray) -> dict[str, str]:
-    kinds = np.select([array["hard"].values, array["easy"].values], ["hard", "easy"], "other")
-    return dict(zip(style.names_of(array), map(str, kinds), strict=True))
-
-
 def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float]) -> Any:
     """Return what the rule lambda + t gives each class, as a multiple of the uniform setting, with controls.
 
@@ -204,7 +199,9 @@ def rule_explorer(accuracy: xr.DataArray, offset: Mapping[str, float]) -> Any:
     """
     labels, networks = style.names_of(accuracy), style.names_of(accuracy, "network")
     table = style.frame(accuracy.drop_vars(["hard", "easy"]), "t")
-    table = table.assign(trained=table["network"].map(offset), kind=table["label"].map(_kinds(accuracy)))
+    kinds = np.select([accuracy["hard"].values, accuracy["easy"].values], ["hard", "easy"], "other")
+    kind = table["label"].map(dict(zip(labels, map(str, kinds), strict=True)))
+    table = table.assign(trained=table["network"].map(offset), kind=kind)
     epochs = [int(epoch) for epoch in accuracy.epoch.values]
     first = float(offset[networks[0]])
     choices = [
