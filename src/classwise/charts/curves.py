@@ -38,15 +38,15 @@ def _gap(labels: Sequence[str]) -> int:
 def training_settings(settings: Mapping[str, xr.DataArray]) -> Any:
     """Return the settings that each class was trained with over the epochs, side by side under their titles.
 
-    Each array has the dimensions epoch, label and defence, with members that may differ; every panel has its own scale. A control
-    highlights a class.
+    They are multiples of the uniform ones, as of `stats.aggregate.multiples`. Each array has the dimensions epoch, label and
+    defence, with members that may differ; every panel has its own scale. A control highlights a class.
     """
     labels = names_of(next(iter(settings.values())))
     table = pd.concat([frame(array).assign(setting=name) for name, array in settings.items()], ignore_index=True)
     members = dict.fromkeys(one for array in settings.values() for one in names_of(array, "defence"))
     names = [f"{one}, {name}" for one in members for name, array in settings.items() if one in names_of(array, "defence")]
     table["panel"] = table["defence"].astype(str) + ", " + table["setting"]
-    y = alt.Y("value:Q", title="setting of the class", scale=alt.Scale(zero=False))
+    y = alt.Y("value:Q", title="multiple of the uniform setting", scale=alt.Scale(zero=False))
     tips = tooltip("defence", "setting", "label", "epoch", value="value|.3f")
     lines = class_lines(table, EPOCH, y, tips, "panel", interpolate="step-after").properties(width=200, height=180)
     last = table[table["epoch"] == table["epoch"].max()]
