@@ -37,6 +37,8 @@ def test_findings_name_classes_attacks_and_defences_with_their_numbers():
     pairs = [*sentences, findings.weakest_attack(attacks.assign(truth=few))]
     texts.check("findings", *(one for pair in pairs for one in pair))
     assert [the_interval(one) for one, _ in sentences[:2]] == [20, 65]
+    _, levels = findings.best_for_the_worst_class(data, "strong", bases={"dafa": "wat"})
+    assert "It builds on WAT, whose worst class is 67 points" in levels
 
 
 def test_intervals_for_all_defences_are_wider():

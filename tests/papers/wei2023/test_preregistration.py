@@ -102,6 +102,8 @@ def test_trainings_whose_gate_took_few_or_nearly_all_epochs_are_left_out_of_the_
     assert kept.sel(seed=2, defence=["AT + CCM", "AT + CFA", "AT + CCM + EMA", "AT + CCM + sham"]).isnull().all()
     table = plan.report({"preregistered": rate.to_dataset(name="rate")}, history)
     assert "FAWA accepted 80 to 100 % of epochs 101 to 200" in table
+    taken[3, 4] = False  # not trained
+    assert plan.accepted_share(history).isnull().sum() == 1
     assert (table.count("<table"), table.count("<tr>")) == (2, 8 + 2 * len(plan.SECONDARIES))
 
 

@@ -53,7 +53,7 @@ def test_two_calls_do_nothing_twice_and_lose_at_most_an_epoch_with_a_killed_work
         victim = multiprocessing.active_children()[0]
         victim.kill()
         victim.join(30)
-        assert victim.exitcode  # -9, or 255 where Dask has read the pipe with the status first
+        assert victim.exitcode in (-9, 255)  # 255 where Dask has read the pipe with the status first
         assert record(1) == []
         assert first.result() == []  # its task is given to another worker
     assert record(1) == []  # what one of them had when the others looked
